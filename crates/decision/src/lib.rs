@@ -1,0 +1,25 @@
+//! The rules of holdoff, pure: `(policy, state, event, now, sample) -> (state, answer)`.
+//!
+//! Nothing here reads a clock, draws a random number, takes a lock, writes a log or waits,
+//! and nothing panics on any input. The caller reads the clock and draws the sample once
+//! and hands both in, so the same inputs give the same answer everywhere: in the service,
+//! in clients that have lost it, and in a table of vectors that other languages check too.
+//!
+//! Lowest layer first:
+//!
+//! - [`time`]: instants and spans in whole nanoseconds, saturating
+//! - [`share`]: exact shares in parts per million
+//! - [`policy`]: what an operator may set, as the rules read it
+//! - [`backoff`], [`pushback`], [`rate`], [`budget`], [`window`], [`detector`]: one rule each
+//! - [`tickets`], [`replay`]: which permits were used, which answers can be given again
+//! - [`breaker`]: closed, open, half-open, and the leases of probes
+//! - [`record`]: all that is remembered of one dependency
+//! - [`acquire`], [`report`], [`operate`], [`view`]: the compositions that hold the order
+
+pub mod policy;
+pub mod share;
+pub mod time;
+
+pub use policy::Policy;
+pub use share::Share;
+pub use time::{Nanos, Time};
