@@ -16,9 +16,15 @@
 //! - [`record`]: all that is remembered of one dependency
 //! - [`acquire`], [`report`], [`operate`], [`view`]: the compositions that hold the order
 
+pub mod backoff;
+pub mod budget;
+pub mod detector;
 pub mod policy;
+pub mod pushback;
+pub mod rate;
 pub mod share;
 pub mod time;
+pub mod window;
 
 pub use policy::Policy;
 pub use share::Share;
