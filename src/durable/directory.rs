@@ -94,7 +94,7 @@ impl Directory {
     /// An empty file to build a new database in; what a crash left of an earlier one is gone.
     pub fn create_fresh(&self) -> io::Result<File> {
         match fs::remove_file(self.fresh()) {
-            Err(cause) if cause.kind() != ErrorKind::NotFound => return Err(cause),
+            Err(cause) if cause.kind() != ErrorKind::NotFound => Err(cause),
             Ok(()) | Err(_) => private(&self.fresh()),
         }
     }
@@ -135,6 +135,10 @@ fn create(path: &Path) -> Result<(), OpenError> {
     }
 }
 
+#[allow(
+    clippy::disallowed_methods,
+    reason = "runs before the service does, on no runtime's thread"
+)]
 fn lock_patiently(lock: &File, path: &Path) -> Result<(), OpenError> {
     let mut patience = LOCK_PATIENCE.into_iter();
     loop {

@@ -16,7 +16,7 @@ use std::{
 use super::{
     DurableError,
     audit::AuditHead,
-    batch::{self, Batch, Checkpoints, Undo},
+    batch::{self, Batch, Undo},
     boot::{self, Restored, Start},
     datafile::{DataFile, Fault, guarded},
     directory::{Directory, OpenError},
@@ -152,20 +152,20 @@ impl Writer {
         let error = DurableError::Unavailable {
             cause: cause.clone(),
         };
-        for waiting in taken.commit_answers {
-            let _ = waiting.send(Err(error.clone()));
-        }
-        for waiting in taken.flushes {
-            let _ = waiting.send(Err(error.clone()));
-        }
-        let kept: Checkpoints = taken.checkpoints;
-        if self.shared.queue.failed(kept, cause) {
+        // First the state, then the answers: who hears one finds `degraded` to be true.
+        if self.shared.queue.failed(taken.checkpoints, cause) {
             tracing::error!(
                 file = %self.directory.database().display(),
                 cause = %fault,
                 "the data directory cannot be written: decisions go on from memory, operators' \
                  changes are refused; free space or mend the disk, it is tried again every second"
             );
+        }
+        for waiting in taken.commit_answers {
+            let _ = waiting.send(Err(error.clone()));
+        }
+        for waiting in taken.flushes {
+            let _ = waiting.send(Err(error.clone()));
         }
         error
     }

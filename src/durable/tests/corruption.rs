@@ -1,1 +1,287 @@
+//! Files that something else has written to. Never a panic: a plain error, or a state that was
+//! once acknowledged.
+//!
+//! What redb gives: every page has a checksum, and the open checks all of them. Of the two newest
+//! commits it takes the newest that holds. So damage to the newest alone, in a file that was not
+//! closed in an orderly way, looks exactly like a commit that a power loss cut short, and is
+//! answered with the one before. That is the one roll-back possible, and these tests allow it.
 
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use redb::{Database, ReadableTable};
+use tempfile::TempDir;
+
+use super::*;
+use crate::durable::{
+    OpenError, Restored,
+    datafile::{Kept, META},
+    encoding,
+};
+
+const SEED: u64 = 0x666c_6970;
+const FLIPS: usize = 1_500;
+
+/// In memory where there is such a place: thousands of opens, and no disk is the subject.
+fn scratch() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    match memory.is_dir() {
+        true => tempfile::tempdir_in(memory).unwrap(),
+        false => tempfile::tempdir().unwrap(),
+    }
+}
+
+fn file_in(home: &TempDir) -> PathBuf {
+    home.path().join("holdoff.redb")
+}
+
+/// What must agree with something once acknowledged; boot and last write differ at each start.
+type Kernel = (String, u64);
+
+fn kernel(state: &Restored) -> Kernel {
+    let shown = format!(
+        "{:?} {:?} {:?}",
+        state.overrides, state.policies, state.breakers
+    );
+    (shown, state.audit_head.sequence)
+}
+
+/// A file's bytes, the states it has been in, and the boot epoch of its last run.
+struct Image {
+    bytes: Vec<u8>,
+    acknowledged: Vec<Kernel>,
+    boot: u64,
+}
+
+/// Closed in an orderly way, or as a kill would leave it.
+async fn image(orderly: bool) -> Image {
+    let home = scratch();
+    let mut acknowledged = Vec::new();
+    let mut boot = 0;
+    for run in 0..4 {
+        let Opened { durable, state } = open(home.path());
+        acknowledged.push(kernel(&state));
+        boot = state.boot;
+        let name = format!("d{run}");
+        durable
+            .commit(set_override(&name), entry("SetOverride", &name))
+            .await
+            .unwrap();
+        let document = "retry: {max_attempts: 2}\n".repeat(40 + run);
+        let put = Change::PutPolicy(key(&name), policy(&document));
+        let copy = scratch();
+        snapshot(&home, &copy, &mut acknowledged);
+        durable
+            .commit(put, entry("PutPolicy", &name))
+            .await
+            .unwrap();
+        snapshot(&home, &copy, &mut acknowledged);
+        durable.checkpoint(
+            key(&name),
+            breaker(BreakerPhase::Open, 1, Duration::from_secs(60)),
+        );
+        durable.flushed().await.unwrap();
+        snapshot(&home, &copy, &mut acknowledged);
+        if run == 3 && !orderly {
+            let bytes = fs::read(file_in(&home)).unwrap();
+            return Image {
+                bytes,
+                acknowledged,
+                boot,
+            };
+        }
+        durable.close(noon()).await.unwrap();
+    }
+    let bytes = fs::read(file_in(&home)).unwrap();
+    Image {
+        bytes,
+        acknowledged,
+        boot,
+    }
+}
+
+/// What a kill at this instant would come back with.
+fn snapshot(home: &TempDir, copy: &TempDir, acknowledged: &mut Vec<Kernel>) {
+    fs::copy(file_in(home), file_in(copy)).unwrap();
+    acknowledged.push(kernel(&open(copy.path()).state));
+}
+
+/// Opens the bytes; whether they were taken.
+fn opens(bytes: &[u8], image: &Image, home: &TempDir, what: &str) -> bool {
+    fs::write(file_in(home), bytes).unwrap();
+    match Durable::open(home.path(), start_at(noon())) {
+        Ok(Opened { state, .. }) => {
+            let kernel = kernel(&state);
+            assert!(
+                image.acknowledged.contains(&kernel),
+                "{what}: never was: {kernel:?}"
+            );
+            assert!(
+                state.boot >= image.boot,
+                "{what}: boot fell to {}",
+                state.boot
+            );
+            true
+        }
+        Err(OpenError::Damaged { .. } | OpenError::Newer { .. } | OpenError::Disk { .. }) => false,
+        Err(other) => panic!("{what}: {other}"),
+    }
+}
+
+#[tokio::test]
+async fn the_images_open_as_they_are() {
+    for orderly in [true, false] {
+        let image = image(orderly).await;
+        assert!(opens(&image.bytes, &image, &scratch(), "unharmed"));
+    }
+}
+
+#[tokio::test]
+async fn a_truncated_file_is_an_error_or_an_acknowledged_state() {
+    for orderly in [true, false] {
+        let image = image(orderly).await;
+        let home = scratch();
+        let all = image.bytes.len();
+        let short = (0..600).step_by(7);
+        let pages = (600..all).step_by((all / 300).max(1));
+        for length in short.chain(pages).chain(all.saturating_sub(20)..all) {
+            opens(
+                &image.bytes[..length],
+                &image,
+                &home,
+                &format!("cut to {length} of {all}"),
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_empty_file_is_damage_and_not_a_first_start() {
+    let home = scratch();
+    fs::write(file_in(&home), b"").unwrap();
+    let error = Durable::open(home.path(), start_at(noon())).unwrap_err();
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("holdoff.redb is damaged (it is empty)"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn garbage_is_damage() {
+    let home = scratch();
+    let mut random = StdRng::seed_from_u64(SEED);
+    for length in [1, 9, 10, 64, 320, 4_096, 70_000] {
+        let garbage: Vec<u8> = (0..length).map(|_| random.random()).collect();
+        fs::write(file_in(&home), garbage).unwrap();
+        let error = Durable::open(home.path(), start_at(noon())).unwrap_err();
+        assert!(
+            matches!(error, OpenError::Damaged { .. }),
+            "{length}: {error}"
+        );
+    }
+}
+
+/// Half of the flips go where the bytes are not zero: most of a small file is empty pages.
+#[tokio::test]
+async fn a_flipped_bit_is_an_error_or_an_acknowledged_state() {
+    let mut random = StdRng::seed_from_u64(SEED);
+    for orderly in [true, false] {
+        let image = image(orderly).await;
+        let home = scratch();
+        let used: Vec<usize> = (0..image.bytes.len())
+            .filter(|at| image.bytes[*at] != 0)
+            .collect();
+        let mut taken = 0;
+        for flip in 0..FLIPS {
+            let at = match flip {
+                0..320 => flip,
+                _ if flip % 2 == 0 => random.random_range(0..image.bytes.len()),
+                _ => used[random.random_range(0..used.len())],
+            };
+            let mut bytes = image.bytes.clone();
+            bytes[at] ^= 1 << random.random_range(0..8);
+            taken += usize::from(opens(
+                &bytes,
+                &image,
+                &home,
+                &format!("byte {at}, seed {SEED}"),
+            ));
+        }
+        println!("{taken} of {FLIPS} opened");
+        assert!(taken < FLIPS, "no flip was ever noticed");
+    }
+}
+
+async fn tampered(with: impl FnOnce(&redb::WriteTransaction)) -> OpenError {
+    let home = scratch();
+    let durable = open(home.path()).durable;
+    let put = Change::PutPolicy(key("p"), policy("a: 1"));
+    durable.commit(put, entry("PutPolicy", "p")).await.unwrap();
+    durable
+        .commit(
+            Change::PutPolicy(key("q"), policy("b: 1")),
+            entry("PutPolicy", "q"),
+        )
+        .await
+        .unwrap();
+    drop(durable);
+    let database = Database::open(file_in(&home)).unwrap();
+    let transaction = database.begin_write().unwrap();
+    with(&transaction);
+    transaction.commit().unwrap();
+    drop(database);
+    Durable::open(home.path(), start_at(noon())).unwrap_err()
+}
+
+#[tokio::test]
+async fn a_value_changed_or_swapped_through_redb_is_damage() {
+    let error = tampered(|transaction| {
+        let mut table = transaction.open_table(Kept::Policies.table()).unwrap();
+        let sealed = table
+            .get(("default", "p"))
+            .unwrap()
+            .unwrap()
+            .value()
+            .to_vec();
+        table.insert(("default", "q"), sealed.as_slice()).unwrap();
+    });
+    let error = error.await;
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("policies"), "{error}");
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused_by_its_number() {
+    let error = tampered(|transaction| {
+        let sealed = encoding::seal("meta", &[b"format"], &7u32).unwrap();
+        transaction
+            .open_table(META)
+            .unwrap()
+            .insert("format", sealed.as_slice())
+            .unwrap();
+    });
+    let error = error.await;
+    assert!(
+        matches!(
+            error,
+            OpenError::Newer {
+                found: 7,
+                known: 1,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(
+        error
+            .to_string()
+            .contains("written by a newer holdoff (format 7"),
+        "{error}"
+    );
+}

@@ -1,9 +1,16 @@
 //! What comes back after an orderly or abrupt end, and what a stored time is worth then.
 
+use std::sync::Arc;
+
 use tempfile::tempdir;
 
 use super::*;
-use crate::durable::{Change, DurableError, LastWrite, OpenError, queue::MOST_COMMITS};
+use crate::durable::{
+    AuditHead, DurableError, LastWrite, OpenError,
+    batch::Batch,
+    datafile::DataFile,
+    queue::{MOST_COMMITS, Queue},
+};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -95,56 +102,59 @@ async fn an_owner_that_goes_away_leaves_its_checkpoints_and_an_unclean_mark() {
     );
 }
 
-#[tokio::test]
-async fn only_the_newest_checkpoint_of_a_dependency_is_kept() {
-    let home = tempdir().unwrap();
-    let durable = open(home.path()).durable;
+#[test]
+fn of_a_dependency_only_the_newest_checkpoint_waits() {
+    let queue = Queue::default();
     for epoch in 1..=10_000 {
-        durable.checkpoint(
-            key(&format!("d{}", epoch % 10)),
-            breaker(BreakerPhase::Open, epoch, HOUR),
-        );
+        let name = format!("d{}", epoch % 10);
+        queue.checkpoint(key(&name), breaker(BreakerPhase::Open, epoch, HOUR));
     }
-    durable.checkpoint(key("d0"), breaker(BreakerPhase::Open, 3, HOUR));
-    durable.flushed().await.unwrap();
-    durable.close(noon()).await.unwrap();
-    let state = open(home.path()).state;
-    assert_eq!(state.breakers.len(), 10);
-    // `d0` was handed over once more with an older epoch; it lost only if it met the newer one.
-    assert!(
-        state
-            .breakers
-            .iter()
-            .skip(1)
-            .all(|(_, saved)| saved.epoch > 9_990)
-    );
+    queue.checkpoint(key("d0"), breaker(BreakerPhase::Open, 3, HOUR));
+    let waiting = queue.take(HOUR).checkpoints;
+    assert_eq!(waiting.len(), 10);
+    assert!(waiting.values().all(|(_, saved)| saved.epoch > 9_990));
 }
 
+#[test]
+fn an_unwritten_checkpoint_waits_on_unless_a_newer_one_came_meanwhile() {
+    let queue = Queue::default();
+    let trip = |name, epoch| queue.checkpoint(key(name), breaker(BreakerPhase::Open, epoch, HOUR));
+    trip("x", 1);
+    trip("y", 1);
+    let unwritten = queue.take(HOUR).checkpoints;
+    trip("x", 2);
+    assert!(queue.failed(unwritten, "full".into()));
+    let waiting = queue.take(Duration::ZERO).checkpoints;
+    let epoch = |name| waiting[&key(name)].1.epoch;
+    assert_eq!((waiting.len(), epoch("x"), epoch("y")), (2, 2, 1));
+}
+
+/// The checkpoint of before the reset, the reset and the one of after it, in one transaction.
 #[tokio::test]
 async fn a_reset_voids_the_checkpoints_before_it_and_not_those_after() {
-    let home = tempdir().unwrap();
-    let durable = open(home.path()).durable;
-    for name in ["before", "after"] {
-        durable.checkpoint(key(name), breaker(BreakerPhase::Open, 1, HOUR));
-        let reset = durable.commit(
-            Change::ForgetBreaker(key(name)),
-            entry("ResetDependency", name),
-        );
-        if name == "after" {
-            let reset = async { reset.await.unwrap() };
-            let trip =
-                async { durable.checkpoint(key(name), breaker(BreakerPhase::Open, 3, HOUR)) };
-            tokio::join!(reset, trip);
-        } else {
-            reset.await.unwrap();
+    for (trips_after, kept) in [(false, 0), (true, 1)] {
+        let home = tempdir().unwrap();
+        drop(open(home.path()));
+        let queue = Queue::default();
+        queue.checkpoint(key("x"), breaker(BreakerPhase::Open, 1, HOUR));
+        let reset = Change::ForgetBreaker(key("x"));
+        queue.commit(reset, entry("ResetDependency", "x")).unwrap();
+        if trips_after {
+            queue.checkpoint(key("x"), breaker(BreakerPhase::Open, 3, HOUR));
         }
+        let taken = queue.take(HOUR);
+        let batch = Batch {
+            commits: &taken.commits,
+            checkpoints: &taken.checkpoints,
+            head: AuditHead::EMPTY,
+            stop: None,
+        };
+        let path = home.path().join("holdoff.redb");
+        let file = DataFile::open(&path, Arc::default()).unwrap();
+        batch.write(&file, &mut Vec::new()).unwrap();
+        drop(file);
+        assert_eq!(open(home.path()).state.breakers.len(), kept);
     }
-    durable.close(noon()).await.unwrap();
-    let state = open(home.path()).state;
-    assert_eq!(
-        state.breakers,
-        [(key("after"), breaker(BreakerPhase::Open, 3, HOUR))]
-    );
 }
 
 #[test]
