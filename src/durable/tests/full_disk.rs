@@ -5,7 +5,7 @@ use std::{path::Path, process::Command, sync::Arc};
 use tempfile::tempdir;
 
 use super::*;
-use crate::durable::{DurableError, disk::DiskHealth};
+use crate::durable::{DurableError, OpenError, directory::refused, disk::DiskHealth};
 
 const SOON: Duration = Duration::from_millis(2);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -186,6 +186,29 @@ async fn a_stop_in_trouble_says_so_and_loses_only_what_was_never_acknowledged() 
     let state = open(home.path()).state;
     assert_eq!((state.overrides.len(), state.breakers.len()), (1, 0));
     assert!(state.last_write.is_some_and(|last| !last.clean));
+}
+
+#[test]
+fn a_start_on_a_full_disk_is_refused_and_the_next_one_finds_everything() {
+    let home = tempdir().unwrap();
+    let health = Arc::<DiskHealth>::default();
+    health.faults.full.store(true, Ordering::SeqCst);
+    let first = Durable::open_watched(home.path(), start_at(noon()), health.clone(), SOON);
+    assert!(matches!(first, Err(OpenError::Disk { .. })), "{first:?}");
+    assert_eq!(open(home.path()).state.boot, 1);
+    let again = Durable::open_watched(home.path(), start_at(noon()), health, SOON);
+    assert!(matches!(again, Err(OpenError::Disk { .. })), "{again:?}");
+    assert_eq!(open(home.path()).state.boot, 2);
+}
+
+#[test]
+fn a_refusal_of_the_operating_system_names_the_path_and_the_remedy() {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
+    let said = |kind: std::io::ErrorKind| refused(Path::new("/d"), kind.into()).to_string();
+    for kind in [PermissionDenied, ReadOnlyFilesystem] {
+        assert!(said(kind).starts_with("/d may not be read and written by this user: give it"));
+    }
+    assert!(said(StorageFull).starts_with("/d cannot be read and written (no storage space)"));
 }
 
 const LIMITED: &str = "HOLDOFF_TEST_LIMITED_DIRECTORY";
