@@ -3,7 +3,7 @@
 //! Lowest layer first:
 //!
 //! - `duration`, `value`, `written`, `name`: single values and their text
-//! - [`fields`](self): the one table of all fields; everything below walks it
+//! - `fields`: the one table of all fields; everything below walks it
 //! - `tree`: YAML with its places; `raw`: a file or an entry as typed settings
 //! - `layers`: built-in, defaults, entry; `validate`, `schedule`: what must not go together
 //! - `set`, `load`, `blame`: all policies at one instant, checked whole, found by name
