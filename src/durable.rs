@@ -13,6 +13,7 @@
 //! | `record`, `audit` | the values, and the chain of audit records |
 //! | `encoding` | a value as bytes |
 //! | `directory`, `disk`, `datafile` | the directory, the file, its tables |
+//! | `mark` | the witness that tells a damaged file from a torn write |
 //! | `boot`, `batch`, `log` | the transactions: start, write, read the audit log |
 //! | `queue`, `writer` | what waits, and the thread that writes it |
 //! | `memory` | the twin without a directory |
@@ -52,6 +53,7 @@ mod directory;
 mod disk;
 mod encoding;
 mod log;
+mod mark;
 mod memory;
 mod queue;
 mod record;

@@ -1,6 +1,6 @@
 //! One write: the commits and checkpoints that were waiting, as one transaction; and the way back.
 
-use std::{collections::HashMap, time::SystemTime};
+use std::{cmp::Ordering, collections::HashMap, time::SystemTime};
 
 use redb::{ReadableTable, WriteTransaction};
 
@@ -35,6 +35,8 @@ pub(super) struct Undo {
 pub(super) struct Batch<'a> {
     pub commits: &'a [Ordered],
     pub checkpoints: &'a Checkpoints,
+    /// The number of this write: one more than that of the newest acknowledged.
+    pub number: u64,
     /// The end of the audit log as acknowledged.
     pub head: AuditHead,
     /// The last write of an orderly stop, at this time.
@@ -56,6 +58,7 @@ impl Batch<'_> {
             }
             self.write_checkpoints(transaction)?;
             set_meta(transaction, "audit_head", &head)?;
+            set_meta(transaction, "write", &self.number)?;
             if let Some(last_write) = self.last_write() {
                 set_meta(transaction, "last_write", &last_write)?;
             }
@@ -150,20 +153,24 @@ fn append(transaction: &WriteTransaction, record: &AuditRecord) -> Result<(), Fa
 ///
 /// # Errors
 /// [`Fault::Older`] where acknowledged records are missing; nothing may be built on such a file.
-pub(super) fn undo(file: &DataFile, acknowledged: AuditHead, rows: &[Undo]) -> Result<(), Fault> {
-    let found: AuditHead = meta(&file.read()?.open_table(META)?, "audit_head")?
-        .ok_or_else(|| Fault::damaged("meta", "audit_head"))?;
-    if found == acknowledged {
-        return Ok(());
-    }
-    if found.sequence <= acknowledged.sequence {
-        return Err(Fault::Older);
+pub(super) fn undo(
+    file: &DataFile,
+    acknowledged: u64,
+    head: AuditHead,
+    rows: &[Undo],
+) -> Result<(), Fault> {
+    let found: u64 = meta(&file.read()?.open_table(META)?, "write")?
+        .ok_or_else(|| Fault::damaged("meta", "write"))?;
+    match found.cmp(&acknowledged) {
+        Ordering::Less => return Err(Fault::Older),
+        Ordering::Equal => return Ok(()),
+        Ordering::Greater => {}
     }
     file.transact(|transaction| {
         for row in rows.iter().rev() {
             put(transaction, row.kept, &row.key, row.before.as_deref())?;
         }
-        let tail = acknowledged.sequence.saturating_add(1)..;
+        let tail = head.sequence.saturating_add(1)..;
         transaction
             .open_table(AUDIT)?
             .retain_in(tail.clone(), |_, _| false)?;
@@ -180,6 +187,6 @@ pub(super) fn undo(file: &DataFile, acknowledged: AuditHead, rows: &[Undo]) -> R
             index.remove((namespace.as_str(), sequence))?;
         }
         drop(index);
-        set_meta(transaction, "audit_head", &acknowledged)
+        set_meta(transaction, "audit_head", &head)
     })
 }

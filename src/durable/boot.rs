@@ -9,6 +9,7 @@ use super::{
     audit::AuditHead,
     datafile::{DataFile, Fault, Kept, META, meta, seal, set_meta, unseal},
     encoding::VERSION,
+    mark::Mark,
     record::{BreakerCheckpoint, Key, LastWrite, Override, PermitKey, StoredPolicy},
 };
 
@@ -34,6 +35,9 @@ pub struct Restored {
     pub audit_head: AuditHead,
     /// Of the run before; absent at the first start. Unless it is clean, the gap since is unknown.
     pub last_write: Option<LastWrite>,
+    /// The file is older than what was acknowledged: the newest writes are lost, by damage or
+    /// because an older copy was put in its place.
+    pub rolled_back: bool,
 }
 
 impl Restored {
@@ -47,6 +51,7 @@ impl Restored {
             policies: Vec::new(),
             audit_head: AuditHead::EMPTY,
             last_write: None,
+            rolled_back: false,
         }
     }
 }
@@ -56,6 +61,7 @@ pub(super) fn initialize(file: &DataFile, start: Start) -> Result<(), Fault> {
     file.transact(|transaction| {
         set_meta(transaction, "format", &u32::from(VERSION))?;
         set_meta(transaction, "boot", &0u64)?;
+        set_meta(transaction, "write", &0u64)?;
         set_meta(transaction, "permit_key", &start.fresh_permit_key)?;
         set_meta(transaction, "audit_head", &AuditHead::EMPTY)?;
         transaction.open_table(super::datafile::AUDIT)?;
@@ -71,14 +77,22 @@ pub(super) fn initialize(file: &DataFile, start: Start) -> Result<(), Fault> {
 ///
 /// Two commits: redb keeps the two newest, and falls back to the older one where the newest is
 /// unreadable. With the new epoch in both, not even that gives an epoch out twice.
-pub(super) fn boot(file: &DataFile, start: Start) -> Result<Restored, Fault> {
-    let restored = file.transact(|transaction| restore(transaction, start))?;
-    file.transact(|transaction| set_meta(transaction, "boot", &restored.boot))?;
-    Ok(restored)
+pub(super) fn boot(
+    file: &DataFile,
+    start: Start,
+    witnessed: Option<Mark>,
+) -> Result<(Restored, Mark), Fault> {
+    let (restored, mark) = file.transact(|transaction| restore(transaction, start, witnessed))?;
+    file.transact(|transaction| set_meta(transaction, "boot", &mark.boot))?;
+    Ok((restored, mark))
 }
 
-fn restore(transaction: &WriteTransaction, start: Start) -> Result<Restored, Fault> {
-    let mut restored = read_meta(transaction, start)?;
+fn restore(
+    transaction: &WriteTransaction,
+    start: Start,
+    witnessed: Option<Mark>,
+) -> Result<(Restored, Mark), Fault> {
+    let (mut restored, mark) = read_meta(transaction, start, witnessed)?;
     restored.policies = read_all(transaction, Kept::Policies)?;
     restored.overrides = read_all::<Override>(transaction, Kept::Overrides)?
         .into_iter()
@@ -92,13 +106,14 @@ fn restore(transaction: &WriteTransaction, start: Start) -> Result<Restored, Fau
         checkpoint.open = checkpoint.open.rebased(start.wall_now);
     }
     rewrite(transaction, Kept::Breakers, &restored.breakers, |_| false)?;
-    set_meta(transaction, "boot", &restored.boot)?;
+    set_meta(transaction, "boot", &mark.boot)?;
+    set_meta(transaction, "write", &mark.write)?;
     let last_write = LastWrite {
         at: start.wall_now,
         clean: false,
     };
     set_meta(transaction, "last_write", &last_write)?;
-    Ok(restored)
+    Ok((restored, mark))
 }
 
 fn rebased_override(order: Override, now: SystemTime) -> Override {
@@ -108,24 +123,39 @@ fn rebased_override(order: Override, now: SystemTime) -> Override {
     }
 }
 
-fn read_meta(transaction: &WriteTransaction, start: Start) -> Result<Restored, Fault> {
+fn read_meta(
+    transaction: &WriteTransaction,
+    start: Start,
+    witnessed: Option<Mark>,
+) -> Result<(Restored, Mark), Fault> {
     let table = transaction.open_table(META)?;
     let absent = |name| move || Fault::Damaged(format!("it has no {name}"));
     let format: u32 = meta(&table, "format")?.ok_or_else(absent("format"))?;
     if format > u32::from(VERSION) {
         return Err(Fault::Newer(format));
     }
-    let before: u64 = meta(&table, "boot")?.ok_or_else(absent("boot epoch"))?;
-    let boot = before
-        .checked_add(1)
-        .ok_or_else(|| Fault::Damaged("its boot epoch is out of range".to_owned()))?;
-    Ok(Restored {
-        first_start: before == 0,
+    let found = Mark {
+        boot: meta(&table, "boot")?.ok_or_else(absent("boot epoch"))?,
+        write: meta(&table, "write")?.ok_or_else(absent("write number"))?,
+    };
+    let seen = witnessed.unwrap_or_default();
+    let next = |found: u64, seen: u64| {
+        let next = found.max(seen).checked_add(1);
+        next.ok_or_else(|| Fault::Damaged("one of its counters is out of range".to_owned()))
+    };
+    let mark = Mark {
+        boot: next(found.boot, seen.boot)?,
+        write: next(found.write, seen.write)?,
+    };
+    let restored = Restored {
+        first_start: mark.boot == 1,
         permit_key: meta(&table, "permit_key")?.ok_or_else(absent("permit key"))?,
         audit_head: meta(&table, "audit_head")?.ok_or_else(absent("audit head"))?,
         last_write: meta(&table, "last_write")?,
-        ..Restored::first(boot, start)
-    })
+        rolled_back: found.write < seen.write,
+        ..Restored::first(mark.boot, start)
+    };
+    Ok((restored, mark))
 }
 
 fn read_all<T: DeserializeOwned>(

@@ -12,6 +12,7 @@ use std::{
 
 const DATABASE: &str = "holdoff.redb";
 const FRESH: &str = "holdoff.redb.new";
+const MARK: &str = "holdoff.mark";
 const LOCK: &str = "holdoff.lock";
 
 /// A child that this process is just starting, or a run before that is just ending, may hold the
@@ -84,6 +85,10 @@ impl Directory {
 
     pub fn database(&self) -> PathBuf {
         self.path.join(DATABASE)
+    }
+
+    pub fn mark(&self) -> PathBuf {
+        self.path.join(MARK)
     }
 
     /// Where a new database is built before it takes the place of the one there is.

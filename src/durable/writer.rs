@@ -19,8 +19,9 @@ use super::{
     batch::{self, Batch, Undo},
     boot::{self, Restored, Start},
     datafile::{DataFile, Fault, guarded},
-    directory::{Directory, OpenError},
+    directory::{Directory, OpenError, refused},
     disk::DiskHealth,
+    mark::{Mark, Witness},
     queue::{Queue, Stop, Taken},
 };
 
@@ -59,6 +60,9 @@ pub(super) struct Writer {
     directory: Directory,
     health: Arc<DiskHealth>,
     retry: Duration,
+    witness: Witness,
+    /// The newest acknowledged write.
+    mark: Mark,
     /// The end of the audit log as acknowledged.
     head: AuditHead,
     undo: Vec<Undo>,
@@ -81,8 +85,18 @@ impl Writer {
             Ok(false) => create(&directory, &health, start),
             Err(cause) => Err(cause.into()),
         };
-        let booted = opened.and_then(|file| Ok((boot::boot(&file, start)?, file)));
-        let (restored, file) = booted.map_err(|fault| fault.at(&path))?;
+        let witnessed = Witness::read(&directory.mark());
+        let booted = opened.and_then(|file| Ok((boot::boot(&file, start, witnessed)?, file)));
+        let ((restored, mark), file) = booted.map_err(|fault| fault.at(&path))?;
+        let witness = Witness::create(&directory.mark(), mark)
+            .map_err(|cause| refused(&directory.mark(), cause))?;
+        if restored.rolled_back {
+            tracing::error!(
+                file = %path.display(),
+                "the data file is older than what was last acknowledged: it was damaged, or an \
+                 older copy was put in its place; look at overrides, policies and the audit log"
+            );
+        }
         let shared = Arc::new(Shared::default());
         shared.replace_file(Some(file));
         let head = restored.audit_head;
@@ -91,6 +105,8 @@ impl Writer {
             directory,
             health,
             retry,
+            witness,
+            mark,
             head,
             undo: Vec::new(),
         };
@@ -124,6 +140,7 @@ impl Writer {
         let batch = Batch {
             commits: &taken.commits,
             checkpoints: &taken.checkpoints,
+            number: self.mark.write.saturating_add(1),
             head: self.head,
             stop: stop_at,
         };
@@ -133,6 +150,9 @@ impl Writer {
         match written {
             Ok(records) => {
                 self.undo.clear();
+                self.mark.write = self.mark.write.saturating_add(1);
+                // A witness that cannot be written is an old one, which accuses nobody.
+                let _ = self.witness.write(self.mark);
                 self.head = records.last().map_or(self.head, |record| record.head());
                 if self.shared.queue.recovered() {
                     tracing::info!(
@@ -173,7 +193,7 @@ impl Writer {
     /// Opens the file anew, as acknowledged.
     fn recover(&mut self) -> Result<(), Fault> {
         let mut file = DataFile::open(&self.directory.database(), self.health.clone())?;
-        batch::undo(&file, self.head, &self.undo)?;
+        batch::undo(&file, self.mark.write, self.head, &self.undo)?;
         if self.health.sync_failed() {
             file = self.replacement(file)?;
             self.health.replaced();

@@ -1,10 +1,10 @@
 //! Files that something else has written to. Never a panic: a plain error, or a state that was
 //! once acknowledged.
 //!
-//! What redb gives: every page has a checksum, and the open checks all of them. Of the two newest
-//! commits it takes the newest that holds. So damage to the newest alone, in a file that was not
-//! closed in an orderly way, looks exactly like a commit that a power loss cut short, and is
-//! answered with the one before. That is the one roll-back possible, and these tests allow it.
+//! What redb gives: every page has a checksum, the open checks all of them, and of the two newest
+//! commits it takes the newest that holds. So damage to the newest alone is answered with the one
+//! before, as a write cut short by a power loss would be; the witness (`mark`) tells the two
+//! apart, and such a start says that it was rolled back.
 
 use std::{
     fs,
@@ -22,6 +22,7 @@ use crate::durable::{
     encoding,
 };
 
+const WITNESS: &str = "holdoff.mark";
 const SEED: u64 = 0x666c_6970;
 const FLIPS: usize = 1_100;
 
@@ -49,9 +50,11 @@ fn kernel(state: &Restored) -> Kernel {
     (shown, state.audit_head.sequence)
 }
 
-/// A file's bytes, the states it has been in, and the boot epoch of its last run.
+/// A file's bytes and its witness, the states it has been in, the newest last, and the boot epoch
+/// of its last run.
 struct Image {
     bytes: Vec<u8>,
+    witness: Vec<u8>,
     acknowledged: Vec<Kernel>,
     boot: u64,
 }
@@ -75,12 +78,7 @@ async fn image(end: End) -> Image {
         acknowledged.push(kernel(&state));
         boot = state.boot;
         if run == 3 && end == End::KilledAtStart {
-            let bytes = fs::read(file_in(&home)).unwrap();
-            return Image {
-                bytes,
-                acknowledged,
-                boot,
-            };
+            return Image::of(&home, acknowledged, boot);
         }
         let name = format!("d{run}");
         durable
@@ -103,20 +101,21 @@ async fn image(end: End) -> Image {
         durable.flushed().await.unwrap();
         snapshot(&home, &copy, &mut acknowledged);
         if run == 3 && end == End::Killed {
-            let bytes = fs::read(file_in(&home)).unwrap();
-            return Image {
-                bytes,
-                acknowledged,
-                boot,
-            };
+            return Image::of(&home, acknowledged, boot);
         }
         durable.close(noon()).await.unwrap();
     }
-    let bytes = fs::read(file_in(&home)).unwrap();
-    Image {
-        bytes,
-        acknowledged,
-        boot,
+    Image::of(&home, acknowledged, boot)
+}
+
+impl Image {
+    fn of(home: &TempDir, acknowledged: Vec<Kernel>, boot: u64) -> Self {
+        Self {
+            bytes: fs::read(file_in(home)).unwrap(),
+            witness: fs::read(home.path().join(WITNESS)).unwrap(),
+            acknowledged,
+            boot,
+        }
     }
 }
 
@@ -126,9 +125,20 @@ fn snapshot(home: &TempDir, copy: &TempDir, acknowledged: &mut Vec<Kernel>) {
     acknowledged.push(kernel(&open(copy.path()).state));
 }
 
-/// Opens the bytes; whether they were taken.
+/// Opens the bytes, beside their witness; whether they were taken.
 fn opens(bytes: &[u8], image: &Image, home: &TempDir, what: &str) -> bool {
+    opens_with(Some(&image.witness), bytes, image, home, what)
+}
+
+fn opens_with(
+    witness: Option<&[u8]>,
+    bytes: &[u8],
+    image: &Image,
+    home: &TempDir,
+    what: &str,
+) -> bool {
     fs::write(file_in(home), bytes).unwrap();
+    fs::write(home.path().join(WITNESS), witness.unwrap_or_default()).unwrap();
     match Durable::open(home.path(), start_at(noon())) {
         Ok(Opened { state, .. }) => {
             let kernel = kernel(&state);
@@ -136,6 +146,9 @@ fn opens(bytes: &[u8], image: &Image, home: &TempDir, what: &str) -> bool {
                 image.acknowledged.contains(&kernel),
                 "{what}: never was: {kernel:?}"
             );
+            let newest = image.acknowledged.last() == Some(&kernel);
+            let said = state.rolled_back || witness.is_none();
+            assert!(newest || said, "{what}: rolled back in silence");
             assert!(
                 state.boot > image.boot,
                 "{what}: boot fell to {}",
@@ -153,6 +166,45 @@ async fn the_images_open_as_they_are() {
     for end in ENDS {
         let image = image(end).await;
         assert!(opens(&image.bytes, &image, &scratch(), "unharmed"));
+    }
+}
+
+#[tokio::test]
+async fn an_older_copy_is_taken_said_to_be_one_and_gives_no_boot_epoch_out_twice() {
+    let home = scratch();
+    let Opened { durable, .. } = open(home.path());
+    durable.close(noon()).await.unwrap();
+    let backup = fs::read(file_in(&home)).unwrap();
+    for _ in 0..5 {
+        let state = open(home.path()).state;
+        assert!(!state.rolled_back);
+    }
+    fs::write(file_in(&home), backup).unwrap();
+    let state = open(home.path()).state;
+    assert_eq!((state.boot, state.rolled_back), (7, true));
+    let state = open(home.path()).state;
+    assert_eq!((state.boot, state.rolled_back), (8, false), "said once");
+    fs::remove_file(file_in(&home)).unwrap();
+    let state = open(home.path()).state;
+    assert_eq!(
+        (state.boot, state.rolled_back, state.first_start),
+        (9, true, false)
+    );
+}
+
+/// A witness that is lost, unreadable or behind (it is not synced) accuses nobody.
+#[tokio::test]
+async fn without_its_witness_a_file_is_taken_as_it_is() {
+    for bad in [None, Some(&b""[..]), Some(b"x"), Some(&[1; 96])] {
+        let image = image(End::Killed).await;
+        let home = scratch();
+        fs::write(file_in(&home), &image.bytes).unwrap();
+        if let Some(bad) = bad {
+            fs::write(home.path().join(WITNESS), bad).unwrap();
+        }
+        let state = open(home.path()).state;
+        assert_eq!(image.acknowledged.last(), Some(&kernel(&state)));
+        assert_eq!((state.boot, state.rolled_back), (image.boot + 1, false));
     }
 }
 
@@ -217,18 +269,15 @@ async fn a_flipped_bit_is_an_error_or_an_acknowledged_state() {
         let mut taken = 0;
         for flip in 0..FLIPS {
             let at = match flip {
-                0..320 => flip,
+                0..640 => flip % 320,
                 _ if flip % 2 == 0 => random.random_range(0..image.bytes.len()),
                 _ => used[random.random_range(0..used.len())],
             };
             let mut bytes = image.bytes.clone();
             bytes[at] ^= 1 << random.random_range(0..8);
-            taken += usize::from(opens(
-                &bytes,
-                &image,
-                &home,
-                &format!("byte {at}, seed {SEED}"),
-            ));
+            let witness = (flip % 640 < 320).then_some(&*image.witness);
+            let what = format!("byte {at}, seed {SEED}");
+            taken += usize::from(opens_with(witness, &bytes, &image, &home, &what));
         }
         println!("{end:?}: {taken} of {FLIPS} opened");
         assert!(taken < FLIPS, "no flip was ever noticed");

@@ -146,6 +146,7 @@ async fn a_reset_voids_the_checkpoints_before_it_and_not_those_after() {
         let batch = Batch {
             commits: &taken.commits,
             checkpoints: &taken.checkpoints,
+            number: 9,
             head: AuditHead::EMPTY,
             stop: None,
         };

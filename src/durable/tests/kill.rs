@@ -173,6 +173,7 @@ fn what_was_acknowledged_survives_a_kill_at_any_instant() {
         );
         assert!(state.boot > boot.max(acknowledged.boot), "round {round}");
         boot = state.boot;
+        assert!(!state.rolled_back, "round {round}");
         total += acknowledged.steps.iter().filter(|step| **step > 0).count();
         let found = runtime.block_on(steps_in_the_log(&durable));
         for writer in 0..WRITERS {
