@@ -4,7 +4,7 @@
 //! sifted through a heap of one page. A page costs as much as there are dependencies; nothing
 //! else does.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use holdoff_decision::{
     Record, State, Time,
@@ -12,7 +12,7 @@ use holdoff_decision::{
     view::{View, view},
 };
 
-use super::{Coordinator, Key, Refusal};
+use super::{Coordinator, Key, Refusal, Watcher};
 use crate::{
     permit::DependencyId,
     store::{Slot, Store, StoreError},
@@ -136,6 +136,11 @@ impl<S: Store> Coordinator<S> {
         let context = self.reading();
         let rule = |slot: &mut Slot| shown(slot, &context);
         self.store.transact(id, "", |_| Err(StoreError::Unknown), rule).await.ok()
+    }
+
+    /// Tells which dependencies of a namespace change from now on.
+    pub fn watch(&self, namespace: &str, name_prefix: &str) -> Arc<Watcher> {
+        self.watchers.watch(namespace, name_prefix)
     }
 
     async fn is_live(&self, namespace: &str, dependency: &str) -> bool {
