@@ -53,10 +53,20 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     let listeners = listen::many(settings.listen, settings.workers.get())
         .with_context(|| format!("cannot listen on {} (--listen)", settings.listen))?;
     let grpc_at = listeners.address;
-    let http = settings.http.map(listen::one).transpose().with_context(|| {
-        format!("cannot listen on {} (--http)", settings.http.map_or_else(String::new, |at| at.to_string()))
-    })?;
-    let http_at = http.as_ref().map(std::net::TcpListener::local_addr).transpose()?;
+    let http = settings
+        .http
+        .map(listen::one)
+        .transpose()
+        .with_context(|| {
+            format!(
+                "cannot listen on {} (--http)",
+                settings.http.map_or_else(String::new, |at| at.to_string())
+            )
+        })?;
+    let http_at = http
+        .as_ref()
+        .map(std::net::TcpListener::local_addr)
+        .transpose()?;
     let sources = read_policies(settings.policies.as_deref())?;
     let opened = open_data(settings.data_dir.as_deref())?;
     let parts = Parts {
@@ -84,9 +94,12 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
 
 /// What listens beyond this machine without TLS must be meant.
 fn check_exposure(settings: &ServeSettings) -> anyhow::Result<()> {
-    let exposed = [("--listen", Some(settings.listen)), ("--http", settings.http)]
-        .into_iter()
-        .find_map(|(flag, address)| Some((flag, address.filter(|at| !at.ip().is_loopback())?)));
+    let exposed = [
+        ("--listen", Some(settings.listen)),
+        ("--http", settings.http),
+    ]
+    .into_iter()
+    .find_map(|(flag, address)| Some((flag, address.filter(|at| !at.ip().is_loopback())?)));
     match exposed {
         Some((flag, address)) if !settings.insecure => bail!(
             "{flag} {address} is not a loopback address, and there is no TLS; \
@@ -162,26 +175,36 @@ fn spawn_workers<S: Store>(
                     tracing::error!("a worker ended: {error}");
                 }
             };
-            Ok(thread::Builder::new().name(format!("worker-{index}")).spawn(serve)?)
+            Ok(thread::Builder::new()
+                .name(format!("worker-{index}"))
+                .spawn(serve)?)
         })
         .collect()
 }
 
-async fn serve<S: Store>(
+/// Serves one listener on the present runtime until `stopped` says so.
+///
+/// # Errors
+/// The listener fails.
+pub async fn serve<S: Store>(
     socket: std::net::TcpListener,
     coordinator: Arc<Coordinator<S>>,
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let (health, health_service) = tonic_health::server::health_reporter();
     for service in ["", COORDINATOR, OPERATOR] {
-        health.set_service_status(service, tonic_health::ServingStatus::Serving).await;
+        health
+            .set_service_status(service, tonic_health::ServingStatus::Serving)
+            .await;
     }
     let incoming = listen::incoming(socket)?;
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
         for service in ["", COORDINATOR, OPERATOR] {
-            health.set_service_status(service, tonic_health::ServingStatus::NotServing).await;
+            health
+                .set_service_status(service, tonic_health::ServingStatus::NotServing)
+                .await;
         }
     };
     Server::builder()

@@ -54,11 +54,17 @@ pub struct Limits {
 pub enum StoreError {
     #[error("there is no such dependency")]
     Unknown,
-    #[error("the namespace `{namespace}` has its {limit} dependencies already; raise max_dependencies or wait until an idle one is dropped")]
+    #[error(
+        "the namespace `{namespace}` has its {limit} dependencies already; raise max_dependencies or wait until an idle one is dropped"
+    )]
     NamespaceFull { namespace: String, limit: u32 },
-    #[error("the service has its {limit} namespaces already; raise max_namespaces or wait until an idle one is dropped")]
+    #[error(
+        "the service has its {limit} namespaces already; raise max_namespaces or wait until an idle one is dropped"
+    )]
     NamespacesFull { limit: u32 },
-    #[error("the service has its {limit} dependencies already; raise max_dependencies_total or wait until an idle one is dropped")]
+    #[error(
+        "the service has its {limit} dependencies already; raise max_dependencies_total or wait until an idle one is dropped"
+    )]
     Full { limit: u32 },
 }
 
