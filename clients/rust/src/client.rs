@@ -155,3 +155,31 @@ impl Client {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DenialReason, OutcomeKind, Safety};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bypass_lets_every_call_through_with_local_retries() {
+        let client = Client::builder().build_bypassed_if(true).unwrap();
+        for _ in 0..100 {
+            let call = client.call("payments");
+            let error = call.run(|_| async { Err::<(), _>(()) }).await.unwrap_err();
+            assert_eq!(error.why.reason, DenialReason::RetryUnsafe);
+        }
+        let mut permit = client
+            .acquire(Question::new("payments").safety(Safety::Idempotent))
+            .await
+            .unwrap();
+        for attempt in 2..=3 {
+            let outcome = Outcome::new(OutcomeKind::Timeout);
+            permit = permit.retry(outcome).await.unwrap().wait().await.unwrap();
+            assert_eq!(permit.attempt(), attempt);
+        }
+        let denied = permit.retry(Outcome::failure()).await.unwrap_err();
+        assert_eq!(denied.reason, DenialReason::AttemptsExhausted);
+        assert!(!client.connect(Duration::from_secs(1)).await);
+    }
+}

@@ -20,6 +20,8 @@ const SUSPENDED_MIN: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub(crate) struct Clock {
     origin: Instant,
+    /// At the origin.
+    mark: Duration,
     suspended: Arc<dyn Fn() -> Duration + Send + Sync>,
 }
 
@@ -27,6 +29,7 @@ impl Clock {
     pub(crate) fn new() -> Self {
         Self {
             origin: Instant::now(),
+            mark: suspended(),
             suspended: Arc::new(suspended),
         }
     }
@@ -35,14 +38,16 @@ impl Clock {
     #[cfg(test)]
     pub(crate) fn suspended_by(suspended: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         Self {
+            origin: Instant::now(),
+            mark: suspended(),
             suspended: Arc::new(suspended),
-            ..Self::new()
         }
     }
 
     /// Now, as the rules count it.
     pub(crate) fn time(&self) -> Time {
-        Time::ORIGIN + Nanos::from(self.origin.elapsed()) + Nanos::from((self.suspended)())
+        let awake = Time::ORIGIN + Nanos::from(self.origin.elapsed());
+        awake + Nanos::from(self.suspended_since(self.mark))
     }
 
     /// A mark for [`Self::suspended_since`].

@@ -72,7 +72,7 @@ pub(crate) struct Shared {
 /// What a caller wants of the task.
 #[derive(Debug)]
 enum Wanted {
-    Answer(Ask),
+    Answer(Box<Ask>),
     /// Told whether there is a connection now.
     Connection(oneshot::Sender<bool>),
 }
@@ -142,7 +142,7 @@ impl Link {
         let shared = &self.shared;
         let pass = shared.gate.enter(Instant::now()).ok_or(NoAnswer::Away)?;
         let (reply, answer) = oneshot::channel();
-        let wanted = Wanted::Answer(Ask { request, reply });
+        let wanted = Wanted::Answer(Box::new(Ask { request, reply }));
         self.task()?.try_send(wanted).map_err(|_| NoAnswer::Busy)?;
         add(&shared.counting.asked, 1);
         let mut waiting = Waiting { answer, shared };

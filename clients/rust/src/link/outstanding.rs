@@ -83,7 +83,7 @@ impl Outstanding {
 
     /// All questions whose requests were kept.
     pub(super) fn into_unsent(self) -> Vec<Wanted> {
-        let ask = |(reply, request)| Wanted::Answer(Ask { request, reply });
+        let ask = |(reply, request)| Wanted::Answer(Box::new(Ask { request, reply }));
         self.batches
             .into_values()
             .flat_map(|asked| asked.replies.into_iter().zip(asked.requests).map(ask))

@@ -109,7 +109,7 @@ impl Session<'_> {
         for wanted in wanted {
             match wanted {
                 Wanted::Answer(ask) if ask.reply.is_closed() => {}
-                Wanted::Answer(ask) => asks.push(ask),
+                Wanted::Answer(ask) => asks.push(*ask),
                 Wanted::Connection(reply) if self.outstanding().is_open => {
                     tell(reply, true);
                 }

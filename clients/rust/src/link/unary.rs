@@ -79,7 +79,7 @@ fn begin(shared: &Shared, client: &Client, calls: &mut JoinSet<Done>, wanted: Wa
         Wanted::Answer(mut ask) => {
             ask.request.namespace.clone_from(&shared.hello.namespace);
             ask.request.caller.clone_from(&shared.hello.caller);
-            calls.spawn(acquire(client.clone(), ask));
+            calls.spawn(acquire(client.clone(), *ask));
         }
         Wanted::Connection(reply) => tell(reply, true),
     }
