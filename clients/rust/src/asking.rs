@@ -14,6 +14,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use holdoff_decision as decision;
 use tokio::time::Instant;
 
 use crate::{
@@ -22,9 +23,9 @@ use crate::{
     denied::{DenialReason, Denied, DeniedBy},
     entropy,
     link::{Link, NoAnswer},
-    local::{self, Strictness, Ticket},
+    local::{self, Strictness},
     outcome::{Outcome, OutcomeKind},
-    permit::Permit,
+    permit::{Permit, Terms},
     proto,
     question::{Question, Safety},
     wire::{self, Answer, Unreadable},
@@ -52,6 +53,8 @@ struct Previous {
     made: Made,
     outcome: Outcome,
     is_told: AtomicBool,
+    /// This process has counted a first attempt that the service had granted.
+    is_counted_here: AtomicBool,
 }
 
 /// Under what an attempt is made.
@@ -60,7 +63,7 @@ pub(crate) enum Made {
     /// A permit of the service.
     Fleet(Bytes),
     /// A decision of this process.
-    Local(Ticket),
+    Local(decision::Permit),
 }
 
 /// Why the service decided nothing.
@@ -99,6 +102,7 @@ impl Asking {
                 made,
                 outcome,
                 is_told: AtomicBool::new(false),
+                is_counted_here: AtomicBool::new(false),
             })),
             ..self.clone()
         }
@@ -136,7 +140,7 @@ impl Asking {
                 self.told();
                 let local = &self.client.inner().local;
                 local.forget(&self.question.dependency);
-                Permit::of_fleet(self.clone(), granted, asked_at)
+                Permit::try_new(self.clone(), granted.into(), asked_at)
             }
             Ok(Answer::Denial(denied)) => {
                 self.told();
@@ -154,10 +158,18 @@ impl Asking {
         }
     }
 
-    /// Whether a granted attempt may still be made, just before it is.
-    pub(crate) async fn confirm(&self, permit: &Bytes) -> Result<Option<wire::Granted>, Denied> {
+    /// Whether a granted attempt may still be made, just before it is. `None`: nobody says
+    /// that it may not.
+    pub(crate) async fn confirm(&self, made: &Made) -> Result<Option<Terms>, Denied> {
+        let permit = match made {
+            Made::Fleet(permit) => permit,
+            Made::Local(permit) => {
+                let question = decision::Question::Confirm(*permit);
+                return self.decide_here(question).map(Some);
+            }
+        };
         match self.ask_fleet(Some(permit)).await {
-            Ok(Answer::Grant(granted)) => Ok(Some(granted)),
+            Ok(Answer::Grant(granted)) => Ok(Some(granted.into())),
             Ok(Answer::Denial(denied)) => {
                 self.remember(&denied);
                 Err(denied)
@@ -165,7 +177,6 @@ impl Asking {
             Err(NoDecision::Unreadable(why @ Unreadable::NoDelay)) => Err(unreadable(why)),
             Err(NoDecision::Unreadable(_) | NoDecision::Unanswered(_) | NoDecision::Unasked) => {
                 match self.client.inner().on_no_decision {
-                    // The grant was given, and nobody has taken it back.
                     OnNoDecision::Local | OnNoDecision::Allow => Ok(None),
                     OnNoDecision::Deny => Err(undecided()),
                 }
@@ -287,6 +298,21 @@ impl Asking {
 
     /// Decides without the service.
     fn ask_nobody(&self, asked_at: Instant) -> Result<Permit, Denied> {
+        let question = match (&self.previous, self.is_hedge) {
+            (_, true) => decision::Question::Hedge {
+                attempt: self.attempt,
+            },
+            (None, false) => decision::Question::First,
+            (Some(previous), false) => decision::Question::Retry {
+                attempt: self.attempt,
+                previous: self.previous_here(previous),
+            },
+        };
+        let terms = self.decide_here(question)?;
+        Permit::try_new(self.clone(), terms, asked_at)
+    }
+
+    fn decide_here(&self, question: decision::Question) -> Result<Terms, Denied> {
         let inner = self.client.inner();
         let strictness = match (&inner.mode, inner.on_no_decision) {
             (Mode::Bypass | Mode::Testing, _) => Strictness::RetriesOnly,
@@ -295,26 +321,46 @@ impl Asking {
             (Mode::Fleet(_), OnNoDecision::Deny) => return Err(undecided()),
         };
         let asked = local::Asked {
-            dependency: &self.question.dependency,
-            attempt: self.attempt,
-            is_hedge: self.is_hedge,
-            previous: self.previous.as_deref().map(Previous::as_local),
-            time_left: self.time_left(),
+            question,
+            idempotent: self.question.safety != Safety::Unsafe,
+            time_left: self.time_left().map(Into::into),
+            cost: self.question.cost,
             strictness,
         };
-        let answer = inner.local.ask(&asked, inner.clock.time(), entropy::unit());
-        match answer {
-            Ok(mut granted) => {
-                add(&inner.counting.local_grants, 1);
-                if matches!(inner.mode, Mode::Testing) {
-                    granted.delay = Duration::ZERO;
-                }
-                Ok(Permit::of_local(self.clone(), granted, asked_at))
+        let dependency = &self.question.dependency;
+        let answer = inner
+            .local
+            .ask(dependency, &asked, inner.clock.time(), local::sample());
+        let counter = match &answer {
+            Ok(_) => &inner.counting.local_grants,
+            Err(_) => &inner.counting.local_denials,
+        };
+        add(counter, 1);
+        let mut terms = Terms::from(answer?);
+        if matches!(inner.mode, Mode::Testing) {
+            terms.delay = Duration::ZERO;
+        }
+        Ok(terms)
+    }
+
+    /// The attempt before, as this process's own record knows it. The first one under a
+    /// permit of the service is unknown there, and is counted once.
+    fn previous_here(&self, previous: &Previous) -> decision::Previous {
+        use decision::MadeUnder;
+        let inner = self.client.inner();
+        let made_under = match &previous.made {
+            Made::Local(permit) => MadeUnder::Permit(*permit),
+            Made::Fleet(_)
+                if self.attempt == 2 && !previous.is_counted_here.swap(true, Relaxed) =>
+            {
+                let dependency = &self.question.dependency;
+                MadeUnder::Epoch(inner.local.epoch(dependency, inner.clock.time()))
             }
-            Err(denied) => {
-                add(&inner.counting.local_denials, 1);
-                Err(denied)
-            }
+            Made::Fleet(_) => MadeUnder::Unknown,
+        };
+        decision::Previous {
+            made_under,
+            outcome: previous.outcome.as_decision(),
         }
     }
 
@@ -345,13 +391,6 @@ impl Previous {
         if !self.is_told.swap(true, Relaxed) {
             self.client
                 .report(&self.dependency, &self.made, &self.outcome);
-        }
-    }
-
-    fn as_local(&self) -> (Option<&Ticket>, &Outcome) {
-        match &self.made {
-            Made::Local(ticket) => (Some(ticket), &self.outcome),
-            Made::Fleet(_) => (None, &self.outcome),
         }
     }
 }

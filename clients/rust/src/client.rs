@@ -76,7 +76,7 @@ impl Client {
                 ..Retry::default()
             },
             budget: Budget {
-                floor_micros_per_second: u64::from(u32::MAX),
+                floor_micros_per_second: u64::MAX,
                 ..Budget::default()
             },
             ..Policy::default()
@@ -146,9 +146,9 @@ impl Client {
             (Made::Fleet(permit), Mode::Fleet(link)) => {
                 link.shared().reports.push(permit.clone(), outcome);
             }
-            (Made::Local(ticket), _) => {
+            (Made::Local(permit), _) => {
                 let now = self.inner.clock.time();
-                self.inner.local.report(dependency, ticket, outcome, now);
+                self.inner.local.report(dependency, permit, outcome, now);
             }
             // Permits of the service exist only where there is one.
             (Made::Fleet(_), Mode::Bypass | Mode::Testing) => {}

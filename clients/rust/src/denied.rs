@@ -2,6 +2,7 @@
 
 use std::{fmt, time::Duration};
 
+use holdoff_decision as decision;
 use thiserror::Error;
 
 /// Texts of the service are cut to so many bytes.
@@ -93,6 +94,31 @@ impl Denied {
 
     pub(crate) fn caller(reason: DenialReason, detail: impl Into<String>) -> Self {
         Self::new(DeniedBy::Caller, reason, detail)
+    }
+
+    /// A denial of this process's own rules.
+    pub(crate) fn local(denial: &decision::Denial) -> Self {
+        use decision::DenialReason as Rule;
+        let reason = match denial.reason {
+            Rule::ForcedOpen => DenialReason::ForcedOpen,
+            Rule::Pushback => DenialReason::Pushback,
+            Rule::PushbackTooLong => DenialReason::PushbackTooLong,
+            Rule::NotRetryable => DenialReason::NotRetryable,
+            Rule::RetriedBelow => DenialReason::RetriedBelow,
+            Rule::AttemptsExhausted => DenialReason::AttemptsExhausted,
+            Rule::RetryUnsafe => DenialReason::RetryUnsafe,
+            Rule::HedgeRefused => DenialReason::HedgeRefused,
+            Rule::Held => DenialReason::Held,
+            Rule::BreakerOpen => DenialReason::BreakerOpen,
+            Rule::ProbeInProgress => DenialReason::ProbeInProgress,
+            Rule::RateLimited => DenialReason::RateLimited,
+            Rule::Deadline => DenialReason::Deadline,
+            Rule::BudgetExhausted => DenialReason::BudgetExhausted,
+            Rule::Duplicate => DenialReason::Duplicate,
+            Rule::PermitVoid => DenialReason::PermitVoid,
+        };
+        let denied = Self::new(DeniedBy::Local, reason, denial.to_string());
+        denied.after(denial.retry_after.map(Into::into))
     }
 
     pub(crate) fn after(mut self, wait: Option<Duration>) -> Self {

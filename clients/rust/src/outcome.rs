@@ -2,26 +2,8 @@
 
 use std::time::Duration;
 
-/// How an attempt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OutcomeKind {
-    /// It worked.
-    Success,
-    /// It failed, and a later attempt may work.
-    Failure,
-    /// No answer came in time; it may have been executed.
-    Timeout,
-    /// The dependency certainly never began it.
-    NotSent,
-    /// The dependency asked for less.
-    Throttled,
-    /// The request itself was wrong; trying again changes nothing.
-    Rejected,
-    /// It says nothing about the dependency.
-    Ignored,
-    /// The caller gave it up.
-    Cancelled,
-}
+use holdoff_decision as decision;
+pub use holdoff_decision::OutcomeKind;
 
 /// What is known of an attempt that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,6 +116,18 @@ impl Outcome {
             | OutcomeKind::Rejected
             | OutcomeKind::Ignored
             | OutcomeKind::Cancelled => false,
+        }
+    }
+
+    /// As the rules read it.
+    pub(crate) fn as_decision(&self) -> decision::Outcome {
+        decision::Outcome {
+            kind: self.kind,
+            latency: self.latency.map(Into::into),
+            pushback: self.pushback.map(Into::into),
+            do_not_retry: self.do_not_retry,
+            retried_below: self.retried_below,
+            restarts_backoff: self.pushback_restarts_backoff,
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use holdoff_decision as decision;
 use tokio::time::Instant;
 
 use crate::{
     asking::{Asking, Made},
     denied::{DenialReason, Denied},
-    local,
     outcome::Outcome,
     wire,
 };
@@ -38,43 +38,60 @@ pub struct Permit {
     mark: Duration,
 }
 
-impl Permit {
-    /// A delay that does not fit the deadline is not shortened: the permit goes back.
-    pub(crate) fn of_fleet(
-        asking: Asking,
-        granted: wire::Granted,
-        asked_at: Instant,
-    ) -> Result<Self, Denied> {
-        let delay = granted.delay;
-        let mark = asking.client.inner().clock.mark();
-        let permit = Self {
-            made: Some(Made::Fleet(granted.permit)),
-            asked_at,
-            usable_at: Instant::now() + delay.min(DELAY_MAX),
+/// What was granted, by whomever.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    pub(crate) made: Made,
+    pub(crate) delay: Duration,
+    /// From the end of `delay`.
+    pub(crate) lives: Option<Duration>,
+    pub(crate) is_probe: bool,
+    pub(crate) confirm: bool,
+    pub(crate) suggested_timeout: Option<Duration>,
+}
+
+impl From<wire::Granted> for Terms {
+    fn from(granted: wire::Granted) -> Self {
+        Self {
+            made: Made::Fleet(granted.permit),
+            delay: granted.delay,
             lives: granted.permit_ttl,
             is_probe: granted.probe,
             confirm: granted.confirm,
             suggested_timeout: granted.attempt_timeout,
-            mark,
+        }
+    }
+}
+
+impl From<decision::Grant> for Terms {
+    fn from(grant: decision::Grant) -> Self {
+        Self {
+            made: Made::Local(grant.permit),
+            delay: grant.delay.into(),
+            lives: Some(grant.permit_ttl.into()),
+            is_probe: grant.probe,
+            confirm: grant.confirm,
+            suggested_timeout: grant.attempt_timeout.map(Into::into),
+        }
+    }
+}
+
+impl Permit {
+    /// A delay that does not fit the deadline is not shortened: the permit goes back.
+    pub(crate) fn try_new(asking: Asking, terms: Terms, asked_at: Instant) -> Result<Self, Denied> {
+        let permit = Self {
+            made: Some(terms.made),
+            asked_at,
+            usable_at: Instant::now() + terms.delay.min(DELAY_MAX),
+            lives: terms.lives,
+            is_probe: terms.is_probe,
+            confirm: terms.confirm,
+            suggested_timeout: terms.suggested_timeout,
+            mark: asking.client.inner().clock.mark(),
             asking,
         };
-        permit.fits(delay)?;
+        permit.fits(terms.delay)?;
         Ok(permit)
-    }
-
-    pub(crate) fn of_local(asking: Asking, granted: local::Granted, asked_at: Instant) -> Self {
-        let mark = asking.client.inner().clock.mark();
-        Self {
-            made: Some(Made::Local(granted.ticket)),
-            asked_at,
-            usable_at: Instant::now() + granted.delay.min(DELAY_MAX),
-            lives: granted.lease,
-            is_probe: granted.lease.is_some(),
-            confirm: false,
-            suggested_timeout: None,
-            mark,
-            asking,
-        }
     }
 
     /// Which attempt it is for: 1 for the first call.
@@ -132,10 +149,10 @@ impl Permit {
                 self = again.ask().await?;
                 continue;
             }
-            match (self.confirm, &self.made) {
-                (true, Some(Made::Fleet(_))) => self = self.confirmed().await?,
-                (true | false, _) => return Ok(self),
+            if !self.confirm {
+                return Ok(self);
             }
+            self = self.confirmed().await?;
             if !self.confirm && self.delay().is_zero() {
                 return Ok(self);
             }
@@ -176,34 +193,36 @@ impl Permit {
     }
 
     async fn confirmed(mut self) -> Result<Self, Denied> {
-        let Some(Made::Fleet(old)) = self.made.clone() else {
+        self.confirm = false;
+        let Some(made) = &self.made else {
             return Ok(self);
         };
         let asked_at = Instant::now();
-        let granted = match self.asking.confirm(&old).await {
-            Ok(Some(granted)) => granted,
-            Ok(None) => {
-                self.confirm = false;
-                return Ok(self);
-            }
+        let terms = match self.asking.confirm(made).await {
+            Ok(Some(terms)) => terms,
+            Ok(None) => return Ok(self),
             Err(denied) => {
-                // A denied confirmation leaves nothing to report.
-                if denied.reason != DenialReason::NoDecision {
+                // A denied confirmation has made the permit void; one that was not decided
+                // has left it to be given back.
+                if !matches!(
+                    denied.reason,
+                    DenialReason::NoDecision | DenialReason::Unreadable
+                ) {
                     self.made = None;
                 }
                 return Err(denied);
             }
         };
-        let delay = granted.delay;
-        if !granted.permit.is_empty() {
-            self.made = Some(Made::Fleet(granted.permit));
+        let keeps_permit = matches!(&terms.made, Made::Fleet(permit) if permit.is_empty());
+        if !keeps_permit {
+            self.made = Some(terms.made);
         }
         self.asked_at = asked_at;
-        self.usable_at = Instant::now() + delay.min(DELAY_MAX);
-        self.lives = granted.permit_ttl.or(self.lives);
-        self.is_probe = granted.probe;
-        self.confirm = granted.confirm && !delay.is_zero();
-        self.fits(delay)?;
+        self.usable_at = Instant::now() + terms.delay.min(DELAY_MAX);
+        self.lives = terms.lives.or(self.lives);
+        self.is_probe = terms.is_probe;
+        self.confirm = terms.confirm && !terms.delay.is_zero();
+        self.fits(terms.delay)?;
         Ok(self)
     }
 
@@ -308,14 +327,12 @@ mod tests {
     async fn b26c_a_permit_whose_life_ended_in_a_suspend_is_asked_for_anew() {
         let slept = Arc::default();
         let client = client_that_sleeps(&slept);
-        let mut permit = client.acquire(question()).await.unwrap();
-        permit.lives = Some(Duration::from_secs(60));
+        let permit = client.acquire(question()).await.unwrap();
         let asked_at = permit.asked_at;
         tokio::time::advance(Duration::from_secs(1)).await;
         slept.store(600, SeqCst);
         let permit = permit.wait().await.unwrap();
-        assert_eq!(permit.lives, None, "another one");
-        assert!(permit.asked_at > asked_at);
+        assert!(permit.asked_at > asked_at, "another one");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,185 +1,232 @@
-use super::*;
+use std::time::Duration;
 
-const UNIT: f64 = 0.5;
+use holdoff_decision::{DenialReason as Rule, Permit};
+
+use super::*;
+use crate::outcome::OutcomeKind;
+
+const MIDDLE: Sample = Sample {
+    jitter: 0.5,
+    spread: 0.5,
+};
 
 fn at(millis: u64) -> Time {
     Time::ORIGIN + Nanos::from_millis(millis)
 }
 
-fn first(dependency: &Arc<str>) -> Asked<'_> {
+fn first() -> Asked {
     Asked {
-        dependency,
-        attempt: 1,
-        is_hedge: false,
-        previous: None,
+        question: Question::First,
+        idempotent: true,
         time_left: None,
+        cost: 0,
         strictness: Strictness::All,
     }
 }
 
-fn retry<'a>(
-    dependency: &'a Arc<str>,
-    attempt: u32,
-    ticket: &'a Ticket,
-    outcome: &'a Outcome,
-) -> Asked<'a> {
+fn retry(attempt: u32, permit: Permit, outcome: &Outcome) -> Asked {
     Asked {
-        attempt,
-        previous: Some((Some(ticket), outcome)),
-        ..first(dependency)
+        question: Question::Retry {
+            attempt,
+            previous: Previous {
+                made_under: MadeUnder::Permit(permit),
+                outcome: outcome.as_decision(),
+            },
+        },
+        ..first()
     }
 }
 
-fn reason(answer: Result<Granted, Denied>) -> DenialReason {
-    answer.unwrap_err().reason
+/// A process on its own that calls one dependency.
+struct Alone {
+    local: Local,
+    name: Arc<str>,
 }
 
-/// Fails calls until one is denied; how many were made.
-fn fail_until_denied(local: &Local, name: &Arc<str>, now: Time) -> u32 {
-    let mut calls = 0;
-    while let Ok(granted) = local.ask(&first(name), now, UNIT) {
-        local.report(name, &granted.ticket, &Outcome::failure(), now);
-        calls += 1;
-        assert!(calls < 100, "it never opens");
+impl Alone {
+    fn new() -> Self {
+        Self {
+            local: Local::new(policy()),
+            name: Arc::from("payments"),
+        }
     }
-    calls
+
+    fn ask(&self, asked: &Asked, millis: u64) -> Result<Grant, Denied> {
+        self.local.ask(&self.name, asked, at(millis), MIDDLE)
+    }
+
+    fn first(&self, millis: u64) -> Result<Grant, Denied> {
+        self.ask(&first(), millis)
+    }
+
+    fn report(&self, grant: &Grant, outcome: &Outcome, millis: u64) {
+        self.local
+            .report(&self.name, &grant.permit, outcome, at(millis));
+    }
+
+    /// Fails calls until one is denied; how many were made.
+    fn fail_until_denied(&self, millis: u64) -> u32 {
+        let mut calls = 0;
+        while let Ok(grant) = self.first(millis) {
+            self.report(&grant, &Outcome::failure(), millis);
+            calls += 1;
+            assert!(calls < 100, "it never opens");
+        }
+        calls
+    }
 }
 
 #[test]
 fn b31g_alone_retries_wait_by_the_policys_jittered_backoff() {
-    let (local, name) = (Local::new(policy()), Arc::from("payments"));
-    let granted = local.ask(&first(&name), at(0), UNIT).unwrap();
-    assert_eq!(granted.delay, Duration::ZERO);
+    let alone = Alone::new();
     let failed = Outcome::failure();
-    let second = local
-        .ask(&retry(&name, 2, &granted.ticket, &failed), at(0), UNIT)
-        .unwrap();
-    assert_eq!(second.delay, Duration::from_millis(50));
-    let third = local
-        .ask(&retry(&name, 3, &second.ticket, &failed), at(0), UNIT)
-        .unwrap();
-    assert_eq!(third.delay, Duration::from_millis(100));
-    let fourth = local.ask(&retry(&name, 4, &third.ticket, &failed), at(0), UNIT);
-    assert_eq!(reason(fourth), DenialReason::AttemptsExhausted);
+    let mut grant = alone.first(0).unwrap();
+    assert_eq!(grant.delay, Nanos::ZERO);
+    for (attempt, millis) in [(2, 50), (3, 100)] {
+        grant = alone
+            .ask(&retry(attempt, grant.permit, &failed), 0)
+            .unwrap();
+        assert_eq!(grant.delay, Nanos::from_millis(millis));
+    }
+    let fourth = alone.ask(&retry(4, grant.permit, &failed), 0).unwrap_err();
+    assert_eq!(fourth.reason, DenialReason::AttemptsExhausted);
 }
 
 #[test]
-fn b07_a_pushback_is_a_floor_and_grpcs_restarts_the_backoff() {
-    let (local, name) = (Local::new(policy()), Arc::from("payments"));
-    let granted = local.ask(&first(&name), at(0), UNIT).unwrap();
+fn b07_alone_a_pushback_is_a_floor_and_grpcs_restarts_the_backoff() {
+    let alone = Alone::new();
+    let grant = alone.first(0).unwrap();
     let told = Outcome::failure().grpc_pushback(Duration::from_secs(1));
-    let second = local
-        .ask(&retry(&name, 2, &granted.ticket, &told), at(0), UNIT)
-        .unwrap();
-    assert_eq!(second.delay, Duration::from_millis(1_500));
-    let third = local
-        .ask(&retry(&name, 3, &second.ticket, &told), at(0), UNIT)
-        .unwrap();
-    assert_eq!(third.ticket.retry, 1);
+    let second = alone.ask(&retry(2, grant.permit, &told), 0).unwrap();
+    assert_eq!(second.delay, Nanos::from_millis(1_500));
+    let third = alone.ask(&retry(3, second.permit, &told), 0).unwrap();
+    assert_eq!(third.permit.retry, 1);
+    let grant = alone.first(0).unwrap();
     let long = Outcome::failure().pushback(Duration::from_secs(61));
-    let denied = local
-        .ask(&retry(&name, 2, &granted.ticket, &long), at(0), UNIT)
-        .unwrap_err();
+    let denied = alone.ask(&retry(2, grant.permit, &long), 0).unwrap_err();
     assert_eq!(denied.reason, DenialReason::PushbackTooLong);
-    assert_eq!(denied.retry_after, Some(Duration::from_secs(61)));
+    assert!(denied.retry_after >= Some(Duration::from_secs(61)));
 }
 
 #[test]
 fn cl3_alone_retries_are_at_most_a_tenth_of_the_calls_and_one_a_second() {
-    let (local, name) = (Local::new(policy()), Arc::from("payments"));
+    let alone = Alone::new();
     let throttled = Outcome::new(OutcomeKind::Throttled);
     let mut retries = 0;
     for _ in 0..1_000 {
-        let granted = local.ask(&first(&name), at(0), UNIT).unwrap();
-        let again = local.ask(&retry(&name, 2, &granted.ticket, &throttled), at(0), UNIT);
-        retries += u32::from(again.is_ok());
+        let grant = alone.first(0).unwrap();
+        retries += u32::from(alone.ask(&retry(2, grant.permit, &throttled), 0).is_ok());
     }
     assert!((100..=110).contains(&retries), "{retries}");
 }
 
 #[test]
 fn alone_five_straight_failures_open_it_and_one_caller_probes() {
-    let (local, name) = (Local::new(policy()), Arc::from("payments"));
-    assert_eq!(fail_until_denied(&local, &name, at(0)), 5);
-    let denied = local.ask(&first(&name), at(0), UNIT).unwrap_err();
-    assert_eq!(denied.reason, DenialReason::BreakerOpen);
+    let alone = Alone::new();
+    assert_eq!(alone.fail_until_denied(0), 5);
+    let denied = alone.first(0).unwrap_err();
+    assert_eq!(
+        (denied.reason, denied.by),
+        (DenialReason::BreakerOpen, DeniedBy::Local)
+    );
     assert_eq!(denied.retry_after, Some(Duration::from_secs(11)));
 
-    let probe = local.ask(&first(&name), at(11_000), UNIT).unwrap();
-    assert_eq!(probe.lease, Some(Duration::from_secs(5)));
-    let second = local.ask(&first(&name), at(11_001), UNIT);
-    assert_eq!(reason(second), DenialReason::ProbeInProgress);
-    local.report(&name, &probe.ticket, &Outcome::failure(), at(11_100));
-    let longer = local.ask(&first(&name), at(11_100), UNIT).unwrap_err();
+    let probe = alone.first(10_000).unwrap();
+    assert!(probe.probe);
+    assert_eq!(probe.permit_ttl, Nanos::from_secs(5));
+    let second = alone.first(10_001).unwrap_err();
+    assert_eq!(second.reason, DenialReason::ProbeInProgress);
+    alone.report(&probe, &Outcome::failure(), 10_100);
+    let longer = alone.first(10_100).unwrap_err();
     assert_eq!(longer.retry_after, Some(Duration::from_secs(21)));
 }
 
 #[test]
 fn alone_a_probe_that_never_reports_leaves_the_next_one_free_and_two_successes_close() {
-    let (local, name) = (Local::new(policy()), Arc::from("payments"));
-    fail_until_denied(&local, &name, at(0));
-    local.ask(&first(&name), at(11_000), UNIT).unwrap();
-    for millis in [16_000, 16_100] {
-        let probe = local.ask(&first(&name), at(millis), UNIT).unwrap();
-        assert!(probe.lease.is_some());
-        local.report(&name, &probe.ticket, &Outcome::success(), at(millis + 50));
+    let alone = Alone::new();
+    alone.fail_until_denied(0);
+    alone.first(10_000).unwrap();
+    for millis in [15_000, 15_100] {
+        let probe = alone.first(millis).unwrap();
+        assert!(probe.probe);
+        alone.report(&probe, &Outcome::success(), millis + 50);
     }
-    assert_eq!(
-        local.ask(&first(&name), at(16_200), UNIT).unwrap().lease,
-        None
-    );
+    assert!(!alone.first(15_200).unwrap().probe);
 }
 
 #[test]
-fn b19_a_late_outcome_of_an_earlier_epoch_changes_nothing() {
-    let (local, name) = (Local::new(policy()), Arc::from("payments"));
-    let late = local.ask(&first(&name), at(0), UNIT).unwrap();
-    fail_until_denied(&local, &name, at(0));
-    local.ask(&first(&name), at(11_000), UNIT).unwrap();
-    local.report(&name, &late.ticket, &Outcome::success(), at(11_001));
-    let answer = local.ask(&first(&name), at(11_002), UNIT);
-    assert_eq!(reason(answer), DenialReason::ProbeInProgress);
+fn b19_alone_a_late_outcome_of_an_earlier_epoch_changes_nothing() {
+    let alone = Alone::new();
+    let late = alone.first(0).unwrap();
+    alone.fail_until_denied(0);
+    alone.first(10_000).unwrap();
+    alone.report(&late, &Outcome::success(), 10_001);
+    let answer = alone.first(10_002).unwrap_err();
+    assert_eq!(answer.reason, DenialReason::ProbeInProgress);
 }
 
 #[test]
 fn an_open_state_that_the_fleet_told_is_kept_to_its_end_and_five_minutes_at_most() {
-    let (local, name) = (Local::new(policy()), Arc::from("payments"));
-    let told = |wait| Denied::new(DeniedBy::Fleet, DenialReason::BreakerOpen, "").after(wait);
-    local.remember(&name, &told(Some(Duration::from_secs(8))), at(0));
-    let denied = local.ask(&first(&name), at(3_000), UNIT).unwrap_err();
+    let alone = Alone::new();
+    let told = |wait| {
+        let denied = Denied::new(DeniedBy::Fleet, DenialReason::BreakerOpen, "").after(wait);
+        alone.local.remember(&alone.name, &denied, at(0));
+    };
+    told(Some(Duration::from_secs(8)));
+    let denied = alone.first(3_000).unwrap_err();
     assert_eq!(denied.by, DeniedBy::Local);
     assert_eq!(denied.retry_after, Some(Duration::from_secs(5)));
-    assert!(local.ask(&first(&name), at(8_000), UNIT).is_ok());
+    assert!(alone.first(8_000).is_ok());
 
     for wait in [None, Some(Duration::MAX)] {
-        local.remember(&name, &told(wait), at(10_000));
-        assert!(local.ask(&first(&name), at(309_999), UNIT).is_err());
-        assert!(local.ask(&first(&name), at(310_000), UNIT).is_ok());
+        told(wait);
+        assert!(alone.first(299_999).is_err());
+        assert!(alone.first(300_000).is_ok());
     }
 }
 
 #[test]
-fn alone_a_delay_is_never_shortened_to_fit_the_deadline() {
-    let (local, name) = (Local::new(policy()), Arc::from("payments"));
-    let granted = local.ask(&first(&name), at(0), UNIT).unwrap();
-    let failed = Outcome::failure();
-    let asked = Asked {
-        time_left: Some(Duration::from_millis(50)),
-        ..retry(&name, 2, &granted.ticket, &failed)
-    };
-    assert_eq!(
-        reason(local.ask(&asked, at(0), UNIT)),
-        DenialReason::Deadline
-    );
+fn an_outcome_counts_here_also_while_the_fleets_denial_holds() {
+    let alone = Alone::new();
+    let grants: Vec<Grant> = (0..5).map(|_| alone.first(0).unwrap()).collect();
+    let denied = Denied::new(DeniedBy::Fleet, DenialReason::Held, "");
+    let denied = denied.after(Some(Duration::from_secs(1)));
+    alone.local.remember(&alone.name, &denied, at(0));
+    for grant in grants {
+        let asked = retry(2, grant.permit, &Outcome::failure());
+        assert_eq!(alone.ask(&asked, 0).unwrap_err().reason, DenialReason::Held);
+    }
+    let after = alone.first(1_000).unwrap_err();
+    assert_eq!(after.reason, DenialReason::BreakerOpen);
 }
 
 #[test]
 fn a_bypass_lets_all_first_attempts_through() {
-    let (local, name) = (Local::new(policy()), Arc::from("payments"));
-    fail_until_denied(&local, &name, at(0));
+    let alone = Alone::new();
+    alone.fail_until_denied(0);
     let asked = Asked {
         strictness: Strictness::RetriesOnly,
-        ..first(&name)
+        ..first()
     };
-    assert!((0..100).all(|_| local.ask(&asked, at(0), UNIT).is_ok()));
+    assert!((0..100).all(|_| alone.ask(&asked, 0).is_ok()));
+}
+
+#[test]
+fn the_rules_reasons_are_this_clients_words() {
+    let denial = decision::Denial {
+        reason: Rule::BudgetExhausted,
+        retry_after: None,
+        facts: decision::permit::Facts::None,
+    };
+    assert_eq!(Denied::local(&denial).reason, DenialReason::BudgetExhausted);
+}
+
+#[test]
+fn more_dependencies_than_are_kept_share_one_record_and_memory_stays_bounded() {
+    let local = Local::new(policy());
+    for number in 0..DEPENDENCIES_MAX + 100 {
+        let name = Arc::from(format!("d{number}"));
+        local.ask(&name, &first(), at(0), MIDDLE).unwrap();
+    }
+    assert!(local.lock().len() <= DEPENDENCIES_MAX + 1);
 }
