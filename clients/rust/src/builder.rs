@@ -170,9 +170,19 @@ impl Builder {
     }
 
     fn dialled(&self) -> Result<Vec<Endpoint>, BuildError> {
-        match self.endpoints.is_empty() {
-            true => Ok(vec![endpoint(DEFAULT_ENDPOINT)?]),
-            false => self.endpoints.iter().map(|text| endpoint(text)).collect(),
+        if self.endpoints.is_empty() {
+            return Ok(vec![endpoint(DEFAULT_ENDPOINT)?]);
+        }
+        let dialled: Result<Vec<_>, _> = self.endpoints.iter().map(|text| endpoint(text)).collect();
+        let dialled = dialled?;
+        let is_encrypted = |at: &Endpoint| at.uri().scheme_str() == Some("https");
+        match dialled.iter().find(|at| is_encrypted(at)) {
+            // Without this it would never connect, and nobody would notice.
+            Some(at) if self.dial.is_none() => Err(BuildError::Endpoint {
+                endpoint: at.uri().to_string(),
+                reason: "https needs `dial_with` and a connector that encrypts".into(),
+            }),
+            Some(_) | None => Ok(dialled),
         }
     }
 }
@@ -244,7 +254,14 @@ mod tests {
     fn only_what_can_never_work_fails() {
         let build = |text: &str| Builder::default().endpoints([text]).build();
         assert!(build("http://no-such-host.invalid:1").is_ok());
-        for bad in ["", "no scheme", "ftp://x", "http://", "127.0.0.1:7460"] {
+        for bad in [
+            "",
+            "no scheme",
+            "ftp://x",
+            "http://",
+            "127.0.0.1:7460",
+            "https://x:1",
+        ] {
             assert!(
                 matches!(build(bad), Err(BuildError::Endpoint { .. })),
                 "{bad}"

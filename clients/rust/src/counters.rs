@@ -29,7 +29,7 @@ pub(crate) struct Counting {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Questions sent to the service.
+    /// Questions put to the connection, whether it stood or not.
     pub asked: u64,
     /// Questions that it decided, yes or no.
     pub answered: u64,

@@ -185,7 +185,8 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
                 "{last} (gave up after attempt {}: {})",
                 self.attempts, self.why
             ),
-            None => write!(f, "not called: {}", self.why),
+            None if self.attempts == 0 => write!(f, "not called: {}", self.why),
+            None => write!(f, "gave up after attempt {}: {}", self.attempts, self.why),
         }
     }
 }

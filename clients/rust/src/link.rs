@@ -296,7 +296,7 @@ async fn run(shared: Arc<Shared>, mut wanted: mpsc::Receiver<Wanted>) {
             true => End::Unimplemented,
             false => {
                 let (end, unsent) =
-                    session::run(&shared, channel.clone(), first, &mut wanted).await;
+                    session::run(&shared, (index, channel.clone()), first, &mut wanted).await;
                 first = unsent;
                 end
             }

@@ -7,12 +7,16 @@ use tokio::time::Instant;
 use tonic::transport::{Channel, Endpoint};
 
 use super::End;
+use crate::entropy;
 
 /// The return after a loss is drawn from 0 to so long.
 const SPREAD: Duration = Duration::from_secs(5);
 const SPREAD_MAX: Duration = Duration::from_secs(30);
 /// A dial takes at most so long, whatever the connector does.
 const DIAL_MAX: Duration = Duration::from_secs(2);
+
+/// How often a preferred endpoint is looked for.
+const RETURN_TRIED_EVERY: Duration = Duration::from_secs(60);
 
 /// Makes a channel of an endpoint: for sockets or encryption that the built-in one lacks.
 pub type Dial = Arc<
@@ -29,22 +33,42 @@ impl Dialer {
     pub(super) async fn dial(&self, start: usize) -> Option<(usize, Channel)> {
         let count = self.endpoints.len();
         for index in (0..count).map(|step| (start + step) % count) {
-            let endpoint = self.endpoints.get(index)?.clone();
-            let dialled = tokio::time::timeout(DIAL_MAX, self.dial_one(endpoint)).await;
-            match dialled {
-                Ok(Ok(channel)) => return Some((index, channel)),
-                Ok(Err(error)) => tracing::debug!(index, %error, "holdoff is not reachable"),
-                Err(_) => tracing::debug!(index, "holdoff is not reachable in time"),
+            if let Some(channel) = self.dial_one(index).await {
+                return Some((index, channel));
             }
         }
         None
     }
 
-    async fn dial_one(&self, endpoint: Endpoint) -> io::Result<Channel> {
-        match &self.dial {
-            Some(dial) => dial(endpoint).await,
-            None => endpoint.connect().await.map_err(io::Error::other),
+    /// Returns, some time after the preferred endpoint was left, when it can be reached
+    /// again. It is asked once in a jittered minute or two.
+    pub(super) async fn preferred_is_back(&self, index: usize) {
+        if index == 0 {
+            std::future::pending::<()>().await;
         }
+        loop {
+            let wait = RETURN_TRIED_EVERY.mul_f64(1.0 + entropy::unit());
+            tokio::time::sleep(wait).await;
+            if self.dial_one(0).await.is_some() {
+                return;
+            }
+        }
+    }
+
+    async fn dial_one(&self, index: usize) -> Option<Channel> {
+        let endpoint = self.endpoints.get(index)?.clone();
+        let dialled = async {
+            match &self.dial {
+                Some(dial) => dial(endpoint).await,
+                None => endpoint.connect().await.map_err(io::Error::other),
+            }
+        };
+        match tokio::time::timeout(DIAL_MAX, dialled).await {
+            Ok(Ok(channel)) => return Some(channel),
+            Ok(Err(error)) => tracing::debug!(index, %error, "holdoff is not reachable"),
+            Err(_) => tracing::debug!(index, "holdoff is not reachable in time"),
+        }
+        None
     }
 }
 

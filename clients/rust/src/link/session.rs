@@ -27,6 +27,9 @@ const MESSAGES_AHEAD: usize = 8;
 /// The last outcomes of a client that is gone are waited for so long.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// A gap between questions is waited for so long.
+const GAP: Duration = Duration::from_millis(100);
+
 struct Session<'a> {
     shared: &'a Shared,
     outstanding: Mutex<Outstanding>,
@@ -37,7 +40,7 @@ struct Session<'a> {
 /// no such stream.
 pub(super) async fn run(
     shared: &Shared,
-    channel: Channel,
+    (index, channel): (usize, Channel),
     first: Vec<Wanted>,
     wanted: &mut mpsc::Receiver<Wanted>,
 ) -> (End, Vec<Wanted>) {
@@ -53,6 +56,7 @@ pub(super) async fn run(
         end = session.read(channel, outbound) => end,
         end = session.write(out, first, wanted) => end,
         () = silent => End::Silent,
+        () = session.homecoming(index) => End::Again,
     };
     session.close(end)
 }
@@ -143,6 +147,17 @@ impl Session<'_> {
         // Whoever has no time for the answer has at least sent it.
         let _ = tokio::time::timeout(FAREWELL, said).await;
         End::Unwanted
+    }
+
+    /// Leaves for the preferred endpoint, between questions if they leave a gap.
+    async fn homecoming(&self, index: usize) {
+        self.shared.dialer.preferred_is_back(index).await;
+        let between = async {
+            while !self.outstanding().is_empty() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let _ = tokio::time::timeout(GAP, between).await;
     }
 
     async fn read(&self, channel: Channel, outbound: mpsc::Receiver<SessionRequest>) -> End {

@@ -44,7 +44,7 @@ pub(super) async fn run(
 ) -> End {
     let client = Client::new(channel);
     let mut calls = JoinSet::new();
-    let mut answered = false;
+    let (mut answered, mut is_reporting) = (false, false);
     for wanted in first {
         begin(shared, &client, &mut calls, wanted);
     }
@@ -57,12 +57,15 @@ pub(super) async fn run(
                 Some(next) => begin(shared, &client, &mut calls, next),
                 None => return farewell(shared, client, calls).await,
             },
-            () = shared.reports.due(), if calls.len() < CALLS_MAX => {
+            // One at a time: sequence numbers must arrive in their order.
+            () = shared.reports.due(), if !is_reporting => {
                 if let Some(batch) = shared.reports.take() {
+                    is_reporting = true;
                     calls.spawn(report(client.clone(), shared.hello.clone(), batch));
                 }
             },
             Some(Ok(done)) = calls.join_next(), if !calls.is_empty() => {
+                is_reporting &= !matches!(done, Done::Reported { .. });
                 match note(shared, done) {
                     true => answered = true,
                     false => return End::Broken { answered },
@@ -145,11 +148,14 @@ fn note(shared: &Shared, done: Done) -> bool {
 }
 
 async fn farewell(shared: &Shared, client: Client, mut calls: JoinSet<Done>) -> End {
-    while let Some(batch) = shared.reports.take() {
-        calls.spawn(report(client.clone(), shared.hello.clone(), batch));
-    }
     while let Some(Ok(done)) = calls.join_next().await {
         note(shared, done);
+    }
+    while let Some(batch) = shared.reports.take() {
+        note(
+            shared,
+            report(client.clone(), shared.hello.clone(), batch).await,
+        );
     }
     End::Unwanted
 }

@@ -262,10 +262,20 @@ async fn a_call_begun_alone_tells_the_service_of_its_first_attempt_once_it_is_ba
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_later_endpoint_is_used_while_the_first_cannot_be_reached() {
+async fn a_later_endpoint_is_used_only_while_the_first_cannot_be_reached() {
     let (first, second) = (Scripted::granting(), Scripted::granting());
     first.kill();
     let client = crate::server::failover([&first, &second]);
     assert!(!ask(&client).await.1);
     assert_eq!(second.questions().len(), 1);
+
+    first.start();
+    tokio::time::sleep(Duration::from_secs(121)).await;
+    assert!(!ask(&client).await.1);
+    assert_eq!(
+        (first.questions().len(), second.questions().len()),
+        (1, 1),
+        "it is home"
+    );
+    assert_eq!(client.counters().no_decision, 0);
 }
