@@ -2,8 +2,9 @@
 //!
 //! The service under it is cloned for each attempt and waited for inside of the call, so
 //! readiness of the layer itself says nothing. A request must be `Clone`, since an attempt
-//! may be repeated: for tonic put the layer over a `service_fn` of the message, not over the
-//! channel, whose bodies are streams.
+//! may be repeated. Requests of gRPC are streams, which are not: [`GrpcLayer`] is for them.
+
+mod grpc;
 
 use std::{
     fmt,
@@ -13,6 +14,8 @@ use std::{
 };
 
 use tower::{Layer, Service, ServiceExt};
+
+pub use grpc::{GrpcLayer, GuardedChannel};
 
 use crate::{
     call::OnDenied,

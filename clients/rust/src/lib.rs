@@ -65,7 +65,7 @@ pub use classify::Classify;
 pub use client::{Client, OnNoDecision};
 pub use counters::Counters;
 pub use denied::{CallError, DenialReason, Denied, DeniedBy};
-pub use layer::HoldoffLayer;
+pub use layer::{GrpcLayer, HoldoffLayer};
 pub use outcome::{Outcome, OutcomeKind};
 pub use permit::Permit;
 pub use question::{Priority, Question, Safety};

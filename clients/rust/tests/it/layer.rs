@@ -9,11 +9,16 @@ use std::{
     time::Duration,
 };
 
-use holdoff_client::{HoldoffLayer, Question, Safety, classify, proto};
-use http::{Method, Request, Response};
+use holdoff_client::{
+    GrpcLayer, HoldoffLayer, Question, Safety, classify,
+    layer::GuardedChannel,
+    proto::{self, coordinator_service_client::CoordinatorServiceClient},
+};
+use http::{Method, Request, Response, request::Parts};
+use tonic::transport::{Channel, Endpoint};
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::server::{Scripted, deny, grant};
+use crate::server::{Reply, Scripted, deny, grant};
 
 fn question_of(request: &Request<&'static str>) -> Question {
     let safety = match *request.method() {
@@ -76,4 +81,90 @@ async fn messages_of_tonic_are_retried_by_their_codes() {
     let error = guarded.oneshot("hello".to_owned()).await.unwrap_err();
     assert_eq!(error.attempts, 2);
     assert_eq!(error.last.unwrap().message(), "hello");
+}
+
+/// A generated client over a guarded channel, and the service that it calls.
+async fn guarded_client(
+    holdoff: &Scripted,
+    called: &Scripted,
+) -> CoordinatorServiceClient<GuardedChannel<Channel, fn(&Parts) -> Question>> {
+    let question: fn(&Parts) -> Question = |request| {
+        assert!(
+            request
+                .uri
+                .path()
+                .starts_with("/holdoff.v1.CoordinatorService/")
+        );
+        Question::new("called").safety(Safety::Idempotent)
+    };
+    let endpoint = Endpoint::from_static("http://called:1");
+    let channel = called.clone().dialled(endpoint).await.unwrap();
+    let layer = GrpcLayer::new(holdoff.client(), question);
+    CoordinatorServiceClient::new(layer.layer(channel))
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_a_generated_client_are_repeated_whole() {
+    let holdoff = Scripted::granting();
+    let mut times = 0;
+    let called = Scripted::new(move |_| {
+        times += 1;
+        match times {
+            1 | 2 => Reply::Fail(tonic::Code::Unavailable),
+            _ => grant(Duration::ZERO),
+        }
+    });
+    let mut client = guarded_client(&holdoff, &called).await;
+    let question = proto::AcquireRequest {
+        dependency: "a whole message".into(),
+        ..Default::default()
+    };
+    client.acquire(question).await.unwrap();
+    let seen = called.questions();
+    assert_eq!(seen.len(), 3);
+    assert!(
+        seen.iter()
+            .all(|question| question.dependency == "a whole message")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_denied_call_of_a_generated_client_ends_with_a_status() {
+    let wait = Some(Duration::from_secs(3));
+    let holdoff = Scripted::new(move |_| deny(proto::DenialReason::BreakerOpen, wait));
+    let called = Scripted::granting();
+    let mut client = guarded_client(&holdoff, &called).await;
+    let status = client
+        .acquire(proto::AcquireRequest::default())
+        .await
+        .unwrap_err();
+    assert_eq!(status.code(), tonic::Code::Unavailable);
+    assert_eq!(status.message(), "breaker open: because");
+    assert_eq!(called.questions().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_still_being_written_is_passed_on_and_never_repeated() {
+    let (holdoff, called) = (Scripted::granting(), Scripted::granting());
+    let mut client = guarded_client(&holdoff, &called).await;
+    let (requests, stream) = tokio::sync::mpsc::channel(1);
+    let mut answers = client
+        .session(tokio_stream::wrappers::ReceiverStream::new(stream))
+        .await
+        .unwrap()
+        .into_inner();
+    let batch = proto::AcquireBatch {
+        requests: vec![proto::AcquireRequest::default()],
+    };
+    let message = Some(proto::session_request::Message::Acquire(batch));
+    requests
+        .send(proto::SessionRequest { id: 7, message })
+        .await
+        .unwrap();
+    assert_eq!(answers.message().await.unwrap().unwrap().id, 7);
+    called.has_no_stream();
+    let (_requests, stream) = tokio::sync::mpsc::channel(1);
+    let stream = tokio_stream::wrappers::ReceiverStream::new(stream);
+    client.session(stream).await.unwrap_err();
+    assert_eq!(holdoff.questions().len(), 2, "one a call");
 }

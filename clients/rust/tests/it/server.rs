@@ -152,7 +152,7 @@ impl Scripted {
             .dial_with(move |endpoint| service.clone().dialled(endpoint))
     }
 
-    async fn dialled(self, endpoint: Endpoint) -> io::Result<Channel> {
+    pub async fn dialled(self, endpoint: Endpoint) -> io::Result<Channel> {
         let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
         let (near, mut near_end) = tokio::io::duplex(1 << 16);
         let (mut far_end, far) = tokio::io::duplex(1 << 16);
