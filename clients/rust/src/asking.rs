@@ -5,6 +5,8 @@
 //! its deadline, an unsafe call that may have been executed, an outcome that a retry cannot
 //! mend. So a wrong answer cannot make a caller do harm, either. The order is the service's.
 
+mod previous;
+
 use std::{
     sync::{
         Arc,
@@ -17,6 +19,7 @@ use bytes::Bytes;
 use holdoff_decision as decision;
 use tokio::time::Instant;
 
+use self::previous::Previous;
 use crate::{
     client::{Client, Mode, OnNoDecision},
     counters::add,
@@ -43,18 +46,6 @@ pub(crate) struct Asking {
     previous: Option<Arc<Previous>>,
     /// The dependency has told an attempt of this call not to retry.
     hedges_are_over: Arc<AtomicBool>,
-}
-
-/// The attempt before. Its outcome is told once, at the latest when nobody asks any more.
-#[derive(Debug)]
-struct Previous {
-    client: Client,
-    dependency: Arc<str>,
-    made: Made,
-    outcome: Outcome,
-    is_told: AtomicBool,
-    /// This process has counted a first attempt that the service had granted.
-    is_counted_here: AtomicBool,
 }
 
 /// Under what an attempt is made.
@@ -96,14 +87,12 @@ impl Asking {
         Self {
             attempt: self.attempt.saturating_add(1),
             is_hedge: false,
-            previous: Some(Arc::new(Previous {
-                client: self.client.clone(),
-                dependency: Arc::clone(&self.question.dependency),
+            previous: Some(Arc::new(Previous::new(
+                self.client.clone(),
+                Arc::clone(&self.question.dependency),
                 made,
                 outcome,
-                is_told: AtomicBool::new(false),
-                is_counted_here: AtomicBool::new(false),
-            })),
+            ))),
             ..self.clone()
         }
     }
@@ -258,7 +247,7 @@ impl Asking {
             return None;
         }
         let previous = match (confirm, &self.previous) {
-            (None, Some(previous)) => Some(self.wire_previous(link, previous)?),
+            (None, Some(previous)) => Some(previous.on_the_wire(link, self.attempt)?),
             (Some(_), _) | (None, None) => None,
         };
         Some(proto::AcquireRequest {
@@ -278,24 +267,6 @@ impl Asking {
         })
     }
 
-    /// A first attempt made without asking is told by the epoch last heard of. A later one
-    /// cannot be told at all, so a call that has gone on alone ends alone.
-    fn wire_previous(&self, link: &Link, previous: &Previous) -> Option<proto::Previous> {
-        use proto::previous::MadeUnder;
-        let made_under = match &previous.made {
-            Made::Fleet(permit) => MadeUnder::Permit(permit.clone()),
-            Made::Local(_) if self.attempt == 2 => {
-                let epoch = link.shared().pushed.epoch(&self.question.dependency);
-                MadeUnder::Epoch(epoch.unwrap_or(0))
-            }
-            Made::Local(_) => return None,
-        };
-        Some(proto::Previous {
-            made_under: Some(made_under),
-            outcome: Some(wire::write_outcome(&previous.outcome)),
-        })
-    }
-
     /// Decides without the service.
     fn ask_nobody(&self, asked_at: Instant) -> Result<Permit, Denied> {
         let question = match (&self.previous, self.is_hedge) {
@@ -305,7 +276,7 @@ impl Asking {
             (None, false) => decision::Question::First,
             (Some(previous), false) => decision::Question::Retry {
                 attempt: self.attempt,
-                previous: self.previous_here(previous),
+                previous: previous.here(self.attempt),
             },
         };
         let terms = self.decide_here(question)?;
@@ -343,27 +314,6 @@ impl Asking {
         Ok(terms)
     }
 
-    /// The attempt before, as this process's own record knows it. The first one under a
-    /// permit of the service is unknown there, and is counted once.
-    fn previous_here(&self, previous: &Previous) -> decision::Previous {
-        use decision::MadeUnder;
-        let inner = self.client.inner();
-        let made_under = match &previous.made {
-            Made::Local(permit) => MadeUnder::Permit(*permit),
-            Made::Fleet(_)
-                if self.attempt == 2 && !previous.is_counted_here.swap(true, Relaxed) =>
-            {
-                let dependency = &self.question.dependency;
-                MadeUnder::Epoch(inner.local.epoch(dependency, inner.clock.time()))
-            }
-            Made::Fleet(_) => MadeUnder::Unknown,
-        };
-        decision::Previous {
-            made_under,
-            outcome: previous.outcome.as_decision(),
-        }
-    }
-
     fn remember(&self, denied: &Denied) {
         let inner = self.client.inner();
         let dependency = &self.question.dependency;
@@ -378,27 +328,9 @@ impl Asking {
 
     /// The service has taken the outcome with the question.
     fn told(&self) {
-        if let Some(previous) = &self.previous
-            && matches!(previous.made, Made::Fleet(_))
-        {
-            previous.is_told.store(true, Relaxed);
+        if let Some(previous) = &self.previous {
+            previous.told_to_fleet();
         }
-    }
-}
-
-impl Previous {
-    fn tell(&self) {
-        if !self.is_told.swap(true, Relaxed) {
-            self.client
-                .report(&self.dependency, &self.made, &self.outcome);
-        }
-    }
-}
-
-/// A caller that gives up while it asks has still seen how the attempt ended.
-impl Drop for Previous {
-    fn drop(&mut self) {
-        self.tell();
     }
 }
 

@@ -200,16 +200,25 @@ async fn obtain(asking: &Asking, on_denied: OnDenied) -> Result<Permit, Denied> 
             },
             Err(denied) => denied,
         };
-        let Some(wait) = denied.retry_after.filter(|_| on_denied == OnDenied::Wait) else {
-            return Err(denied);
-        };
-        if asking.time_left().is_some_and(|left| wait >= left) {
-            return Err(denied);
-        }
-        if !matches!(asking.client.inner().mode, Mode::Testing) {
-            tokio::time::sleep(wait.clamp(WAIT_MIN, WAIT_MAX)).await;
+        match time_to_ask_again(asking, on_denied, &denied) {
+            Some(wait) => tokio::time::sleep(wait).await,
+            None => return Err(denied),
         }
     }
+}
+
+/// `None`: the denial stands.
+fn time_to_ask_again(asking: &Asking, on_denied: OnDenied, denied: &Denied) -> Option<Duration> {
+    let wait = denied.retry_after?;
+    let waits = match on_denied {
+        OnDenied::Fail => false,
+        // Nothing is waited for in tests.
+        OnDenied::Wait if matches!(asking.client.inner().mode, Mode::Testing) => false,
+        // The same outcome gets the same answer however late it is told.
+        OnDenied::Wait if denied.reason == DenialReason::PushbackTooLong => false,
+        OnDenied::Wait => asking.time_left().is_none_or(|left| wait < left),
+    };
+    waits.then(|| wait.clamp(WAIT_MIN, WAIT_MAX))
 }
 
 /// Runs the operation within its limit. No result: it was cut off.

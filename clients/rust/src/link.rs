@@ -23,6 +23,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use thiserror::Error;
 use tokio::{
     runtime::Handle,
@@ -224,7 +225,8 @@ impl Shared {
     /// Nobody waits for this answer any longer.
     fn give_back(&self, response: proto::AcquireResponse) {
         if let Some(proto::acquire_response::Verdict::Grant(grant)) = response.verdict {
-            self.reports.push(grant.permit, &Outcome::cancelled());
+            let permit = Bytes::copy_from_slice(&grant.permit);
+            self.reports.push(permit, &Outcome::cancelled());
         }
     }
 

@@ -13,6 +13,7 @@ use crate::proto;
 
 /// A client subscribes to what it calls; more than this was not asked for.
 const DEPENDENCIES_MAX: usize = 10_000;
+const NAME_BYTES_MAX: usize = 200;
 
 #[derive(Debug, Default)]
 pub(crate) struct Pushed {
@@ -21,6 +22,9 @@ pub(crate) struct Pushed {
 
 impl Pushed {
     pub(crate) fn store(&self, update: proto::Update) {
+        if update.dependency.len() > NAME_BYTES_MAX {
+            return;
+        }
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if latest.len() < DEPENDENCIES_MAX || latest.contains_key(&update.dependency) {
             latest.insert(update.dependency.clone(), update);

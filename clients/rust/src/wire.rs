@@ -17,6 +17,9 @@ use crate::{
 /// A `google.protobuf.Duration` is at most so long.
 const LONGEST_SECS: i64 = 315_576_000_000;
 
+/// A permit takes about 48 bytes; callers keep them, so that what is no permit is not kept.
+const PERMIT_BYTES_MAX: usize = 1024;
+
 /// What the service decided.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
@@ -45,6 +48,8 @@ pub(crate) enum Unreadable {
     NoDelay,
     #[error("a duration is negative or out of range")]
     BadDuration,
+    #[error("the permit is longer than any permit")]
+    BadPermit,
     #[error("the reason of the denial is unknown to this client")]
     UnknownReason,
     #[error("the state of the breaker is unknown to this client")]
@@ -62,9 +67,13 @@ pub(crate) fn read_answer(response: proto::AcquireResponse) -> Result<Answer, Un
 
 fn read_grant(grant: proto::Grant) -> Result<Answer, Unreadable> {
     let delay = read_duration(grant.delay)?.ok_or(Unreadable::NoDelay)?;
+    if grant.permit.len() > PERMIT_BYTES_MAX {
+        return Err(Unreadable::BadPermit);
+    }
     Ok(Answer::Grant(Granted {
         delay,
-        permit: grant.permit,
+        // A copy: the original is a part of the whole message and would keep it alive.
+        permit: Bytes::copy_from_slice(&grant.permit),
         // A life of nothing cannot be meant: it would end before the attempt begins.
         permit_ttl: read_duration(grant.permit_ttl)?.filter(|ttl| !ttl.is_zero()),
         probe: grant.probe,
@@ -219,6 +228,15 @@ mod tests {
     #[test]
     fn b04d_a_grant_without_a_delay_is_no_decision_and_never_now() {
         assert_eq!(read_answer(grant(None)), Err(Unreadable::NoDelay));
+    }
+
+    #[test]
+    fn cl4_a_permit_of_a_mebibyte_is_no_decision_and_is_not_kept() {
+        let mut response = grant(Some(prost_types::Duration::default()));
+        if let Some(proto::acquire_response::Verdict::Grant(grant)) = &mut response.verdict {
+            grant.permit = vec![0; 1 << 20].into();
+        }
+        assert_eq!(read_answer(response), Err(Unreadable::BadPermit));
     }
 
     #[test]

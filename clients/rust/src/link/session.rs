@@ -76,8 +76,8 @@ impl Session<'_> {
         let mut is_open = out.send(hello).await.is_ok();
         while is_open {
             is_open = self.send(&out, std::mem::take(&mut next)).await;
+            // Fair, so that under load neither starves the other.
             tokio::select! {
-                biased;
                 count = wanted.recv_many(&mut next, BATCH_MAX) => if count == 0 {
                     return self.farewell(&out).await;
                 },
@@ -128,8 +128,8 @@ impl Session<'_> {
             return true;
         };
         let report = proto::ReportRequest {
-            namespace: String::new(),
-            caller: None,
+            namespace: self.shared.hello.namespace.clone(),
+            caller: self.shared.hello.caller.clone(),
             entries: batch.entries,
             sequence: batch.sequence,
         };

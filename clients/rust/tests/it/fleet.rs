@@ -112,6 +112,23 @@ async fn a_waiting_caller_asks_again_when_it_makes_sense_while_its_time_lasts() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_waiting_caller_does_not_wait_for_what_no_time_mends() {
+    let wait = Some(Duration::from_secs(90));
+    let service = Scripted::new(move |question| match question.attempt {
+        1 => grant(Duration::ZERO),
+        _ => deny(proto::DenialReason::PushbackTooLong, wait),
+    });
+    for client in [service.client(), Client::testing()] {
+        let call = client
+            .call(idempotent())
+            .on_denied(OnDenied::Wait)
+            .classify(|_: &Result<(), ()>| Outcome::failure().pushback(Duration::from_secs(90)));
+        let error = call.run(|_| async { Err(()) }).await.unwrap_err();
+        assert_eq!(error.why.reason, DenialReason::PushbackTooLong);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_fallback_runs_where_the_call_is_given_up() {
     let service = Scripted::new(|_| deny(proto::DenialReason::ForcedOpen, None));
     let call = service.client().call(idempotent());

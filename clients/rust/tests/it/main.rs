@@ -4,6 +4,7 @@ mod away;
 mod fleet;
 mod hostile;
 mod layer;
+mod load;
 mod reports;
 mod server;
 mod sockets;
