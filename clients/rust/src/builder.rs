@@ -41,14 +41,25 @@ pub struct Builder {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BuildError {
+    /// It is no address of a service.
     #[error("endpoint `{endpoint}`: {reason}")]
-    Endpoint { endpoint: String, reason: String },
+    Endpoint {
+        /// As it was given.
+        endpoint: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The service would refuse each question.
     #[error("{field} `{value}`: {reason}")]
     Name {
+        /// `service`, `instance` or `namespace`.
         field: &'static str,
+        /// Its beginning.
         value: String,
+        /// What is allowed.
         reason: &'static str,
     },
+    /// A call could not be asked about, or would wait for too long.
     #[error("timeout {0:?}: it must be above zero and at most 10 s")]
     Timeout(Duration),
 }

@@ -17,6 +17,7 @@ use crate::outcome::Outcome;
 
 /// Reads a result as an outcome.
 pub trait Classify<T, E> {
+    /// How the attempt with this result ended.
     fn classify(&self, result: &Result<T, E>) -> Outcome;
 }
 

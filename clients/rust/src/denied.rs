@@ -72,11 +72,13 @@ pub enum DeniedBy {
 #[error("{reason}{}", detail_suffix(detail))]
 #[non_exhaustive]
 pub struct Denied {
+    /// Why.
     pub reason: DenialReason,
     /// When asking again makes sense. `None`: the answer is final.
     pub retry_after: Option<Duration>,
     /// One sentence with the numbers, for people.
     pub detail: String,
+    /// Who said it.
     pub by: DeniedBy,
 }
 

@@ -34,6 +34,8 @@
 //!
 //! It needs a tokio runtime with time and network enabled.
 
+#![warn(missing_docs)]
+
 mod asking;
 mod builder;
 mod call;

@@ -16,11 +16,15 @@ const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Why the service was not reached.
 #[derive(Debug, Error)]
 pub enum ConnectError {
+    /// It can never be reached.
     #[error(transparent)]
     Malformed(#[from] BuildError),
+    /// It cannot be reached now.
     #[error("{endpoint} is not reachable: {cause}")]
     Unreachable {
+        /// As it was given.
         endpoint: String,
+        /// The whole chain of causes.
         #[source]
         source: TransportError,
         /// The innermost cause, which says the most.

@@ -22,6 +22,7 @@ pub enum Safety {
 pub enum Priority {
     /// Can wait.
     Low,
+    /// The usual.
     #[default]
     Normal,
     /// A person waits for it.

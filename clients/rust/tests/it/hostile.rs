@@ -5,7 +5,8 @@ use std::{
     time::Duration,
 };
 
-use holdoff_client::{CallError, DenialReason, Question, Safety, proto};
+use holdoff_client::{CallError, DenialReason, OnDenied, Question, Safety, proto};
+use proptest::prelude::*;
 use tokio::time::Instant;
 
 use crate::server::{Reply, Scripted, answer, deny, grant, granted};
@@ -192,4 +193,88 @@ async fn cl4_a_permit_that_is_dead_on_arrival_is_not_fired_and_not_asked_for_wit
         service.questions().len()
     );
     drop(ended);
+}
+
+fn any_duration() -> impl Strategy<Value = Option<prost_types::Duration>> {
+    let seconds = prop_oneof![0..5_i64, -1..2_i64, any::<i64>()];
+    let nanos = prop_oneof![Just(0), 0..1_000_000_000_i32, any::<i32>()];
+    let some =
+        (seconds, nanos).prop_map(|(seconds, nanos)| prost_types::Duration { seconds, nanos });
+    proptest::option::weighted(0.9, some)
+}
+
+fn any_grant() -> impl Strategy<Value = proto::Grant> {
+    let flags = (any::<bool>(), any::<bool>());
+    (any_duration(), any_duration(), any_duration(), flags).prop_map(
+        |(delay, permit_ttl, attempt_timeout, (probe, confirm))| proto::Grant {
+            delay,
+            permit: "permit".into(),
+            permit_ttl,
+            probe,
+            confirm,
+            attempt_timeout,
+        },
+    )
+}
+
+fn any_response() -> impl Strategy<Value = proto::AcquireResponse> {
+    use proto::acquire_response::Verdict;
+    let denial = (-1..25_i32, any_duration()).prop_map(|(reason, retry_after)| {
+        Verdict::Denial(proto::Denial {
+            reason,
+            retry_after,
+            detail: String::new(),
+        })
+    });
+    let verdict = proptest::option::weighted(
+        0.95,
+        prop_oneof![3 => any_grant().prop_map(Verdict::Grant), 1 => denial],
+    );
+    (verdict, -1..9_i32).prop_map(|(verdict, state)| proto::AcquireResponse {
+        verdict,
+        state,
+        ..Default::default()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever the service says: the call ends by its deadline, no attempt begins after it,
+    /// and there are never more attempts than the caller allows.
+    #[test]
+    fn cl4_no_answer_makes_a_call_outlive_its_deadline_or_exceed_its_attempts(
+        answers in proptest::collection::vec(any_response(), 1..20),
+        waits in any::<bool>(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let mut answers = answers.into_iter().cycle();
+            let service = Scripted::new(move |_| {
+                Reply::Answer(Box::new(answers.next().unwrap_or_default()))
+            });
+            let deadline = Duration::from_secs(20);
+            let on_denied = if waits { OnDenied::Wait } else { OnDenied::Fail };
+            let begun = Instant::now();
+            let calls = AtomicU32::new(0);
+            let call = service
+                .client()
+                .call(idempotent().deadline(deadline).max_attempts(4))
+                .on_denied(on_denied);
+            let result = call
+                .run(|attempt| {
+                    assert!(begun.elapsed() < deadline);
+                    assert!(attempt.number <= 4);
+                    calls.fetch_add(1, SeqCst);
+                    async { Err::<(), _>("503") }
+                })
+                .await;
+            assert!(result.is_err() && calls.load(SeqCst) <= 4);
+            assert!(begun.elapsed() <= deadline + Duration::from_millis(60));
+        });
+    }
 }
