@@ -1,1 +1,4 @@
+pub mod cli;
 pub mod proto;
+pub mod server;
+pub mod settings;

@@ -1,0 +1,322 @@
+//! One run of the command: its process group, its time limit, the signals that are meant
+//! for it, and what its output says about the response.
+//!
+//! The group is its own, so that a limit or a signal reaches all that it started. With a
+//! terminal as input it stays in ours, since a group in the background may not read one;
+//! Ctrl-C then reaches it without us.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    os::unix::process::ExitStatusExt,
+    path::PathBuf,
+    process::{ExitStatus, Stdio},
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tokio::{
+    process::{Child, Command},
+    signal::unix::{self, SignalKind},
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep, sleep_until, timeout},
+};
+
+use super::{
+    classify::Ending,
+    headers::{Response, Scanner},
+    stdin::Stdin,
+};
+
+/// How long a command may take to end after it was asked to, before it is made to.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long output is waited for once the command has ended: what it started in the
+/// background may hold the pipe for ever.
+const OUTPUT_GRACE: Duration = Duration::from_secs(1);
+/// The most of a headers file that is read.
+const MAX_HEADERS: u64 = 1024 * 1024;
+
+/// Where the response's headers are to be found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeaderSource {
+    Stdout,
+    Stderr,
+    File(PathBuf),
+}
+
+/// The signals that are passed on.
+#[derive(Debug)]
+pub struct Signals(mpsc::UnboundedReceiver<Signal>);
+
+impl Signals {
+    /// Those that this process gets from now on.
+    ///
+    /// # Errors
+    /// Where the system refuses a handler.
+    pub fn listen() -> io::Result<Self> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        for (kind, signal) in [
+            (SignalKind::interrupt(), Signal::INT),
+            (SignalKind::terminate(), Signal::TERM),
+            (SignalKind::hangup(), Signal::HUP),
+        ] {
+            let mut source = unix::signal(kind)?;
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                while source.recv().await.is_some() && sender.send(signal).is_ok() {}
+            });
+        }
+        Ok(Self(receiver))
+    }
+
+    /// Those that somebody else sends; for tests, whose process is shared.
+    #[cfg(test)]
+    pub fn scripted() -> (mpsc::UnboundedSender<Signal>, Self) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (sender, Self(receiver))
+    }
+
+    pub async fn next(&mut self) -> Signal {
+        match self.0.recv().await {
+            Some(signal) => signal,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// How one run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub ending: Ending,
+    /// For our own exit: the command's code, or 128 and the signal.
+    pub code: u8,
+    pub response: Response,
+    pub took: Duration,
+}
+
+/// Runs the command once. An error means that it was not started.
+///
+/// # Errors
+/// As the system says: not found, not executable.
+pub async fn run(
+    command: &[String],
+    stdin: &mut Stdin,
+    headers: Option<&HeaderSource>,
+    limit: Option<Duration>,
+    signals: &mut Signals,
+) -> io::Result<Run> {
+    let stamp = stamp(headers);
+    let own_group = !matches!(stdin, Stdin::Terminal);
+    let begun = Instant::now();
+    let mut child = spawn(command, stdin, headers, own_group)?;
+    stdin.feed(child.stdin.take());
+    let scanned = watch_output(&mut child, headers);
+    let (ending, status) = wait(&mut child, own_group, limit.map(|l| begun + l), signals).await?;
+    let took = begun.elapsed();
+    let response = match headers {
+        Some(HeaderSource::File(_)) => read_file(headers, stamp),
+        Some(HeaderSource::Stdout | HeaderSource::Stderr) => found(scanned).await,
+        None => Response::default(),
+    };
+    Ok(Run {
+        ending,
+        code: code(status),
+        response,
+        took,
+    })
+}
+
+fn spawn(
+    command: &[String],
+    stdin: &mut Stdin,
+    headers: Option<&HeaderSource>,
+    own_group: bool,
+) -> io::Result<Child> {
+    let (program, arguments) = command
+        .split_first()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no command"))?;
+    let piped = |source: HeaderSource| {
+        if headers == Some(&source) {
+            Stdio::piped()
+        } else {
+            Stdio::inherit()
+        }
+    };
+    let mut built = Command::new(program);
+    built
+        .args(arguments)
+        .stdin(stdin.next()?)
+        .stdout(piped(HeaderSource::Stdout))
+        .stderr(piped(HeaderSource::Stderr))
+        .kill_on_drop(true);
+    if own_group {
+        built.process_group(0);
+    }
+    built.spawn()
+}
+
+async fn wait(
+    child: &mut Child,
+    own_group: bool,
+    limit: Option<Instant>,
+    signals: &mut Signals,
+) -> io::Result<(Ending, ExitStatus)> {
+    let pid = child
+        .id()
+        .and_then(|id| i32::try_from(id).ok())
+        .and_then(Pid::from_raw);
+    let mut stopped: Option<Ending> = None;
+    let mut next_stop = limit.map(|at| (at, Signal::TERM));
+    loop {
+        tokio::select! {
+            status = child.wait() => {
+                let status = status?;
+                return Ok((stopped.unwrap_or_else(|| ended(status)), status));
+            }
+            signal = signals.next() => {
+                stopped = Some(Ending::Cancelled);
+                next_stop = None;
+                // Ctrl-C on a terminal has reached a command in our own group already.
+                if own_group || signal != Signal::INT {
+                    send(pid, own_group, signal);
+                }
+            }
+            signal = due(next_stop) => {
+                stopped = Some(Ending::TimedOut);
+                send(pid, own_group, signal);
+                next_stop = (signal == Signal::TERM)
+                    .then(|| (Instant::now() + GRACE, Signal::KILL));
+            }
+        }
+    }
+}
+
+async fn due(stop: Option<(Instant, Signal)>) -> Signal {
+    match stop {
+        Some((at, signal)) => {
+            sleep_until(at).await;
+            signal
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// A process that has ended meanwhile is no error.
+fn send(pid: Option<Pid>, own_group: bool, signal: Signal) {
+    if let Some(pid) = pid {
+        let _ = if own_group {
+            kill_process_group(pid, signal)
+        } else {
+            kill_process(pid, signal)
+        };
+    }
+}
+
+fn ended(status: ExitStatus) -> Ending {
+    match status.signal() {
+        // Ctrl-C and a polite end are the user's wish, also where only the command got them.
+        Some(signal) if signal == Signal::INT.as_raw() => Ending::Cancelled,
+        Some(signal) => Ending::Signalled(u8::try_from(signal).unwrap_or(u8::MAX)),
+        None => Ending::Exited(code(status)),
+    }
+}
+
+fn code(status: ExitStatus) -> u8 {
+    let number = match (status.code(), status.signal()) {
+        (Some(code), _) => code,
+        (None, Some(signal)) => 128 + signal,
+        (None, None) => 1,
+    };
+    u8::try_from(number).unwrap_or(u8::MAX)
+}
+
+fn watch_output(
+    child: &mut Child,
+    headers: Option<&HeaderSource>,
+) -> Option<oneshot::Receiver<Response>> {
+    let (pipe, output): (_, Box<dyn Write + Send>) = match headers {
+        Some(HeaderSource::Stdout) => (
+            child.stdout.take()?.into_owned_fd().ok()?,
+            Box::new(io::stdout()),
+        ),
+        Some(HeaderSource::Stderr) => (
+            child.stderr.take()?.into_owned_fd().ok()?,
+            Box::new(io::stderr()),
+        ),
+        Some(HeaderSource::File(_)) | None => return None,
+    };
+    let (sender, receiver) = oneshot::channel();
+    // A thread, so that a slow reader of our output does not delay signals and limits.
+    thread::spawn(move || {
+        let _ = sender.send(pass_on(File::from(pipe), output));
+    });
+    Some(receiver)
+}
+
+fn pass_on(mut pipe: impl Read, mut output: impl Write) -> Response {
+    let mut scanner = Scanner::default();
+    let mut buffer = vec![0; 64 * 1024];
+    let mut read_by_someone = true;
+    while let Ok(read @ 1..) = pipe.read(&mut buffer) {
+        let piece = buffer.get(..read).unwrap_or_default();
+        scanner.feed(piece);
+        if read_by_someone {
+            read_by_someone = output
+                .write_all(piece)
+                .and_then(|()| output.flush())
+                .is_ok();
+        }
+    }
+    scanner.finish(jiff::Timestamp::now())
+}
+
+async fn found(scanned: Option<oneshot::Receiver<Response>>) -> Response {
+    match scanned {
+        Some(receiver) => match timeout(OUTPUT_GRACE, receiver).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(_)) | Err(_) => Response::default(),
+        },
+        None => Response::default(),
+    }
+}
+
+type Stamp = Option<(SystemTime, u64)>;
+
+/// Tells a file that this attempt wrote from one that the attempt before left behind.
+fn stamp(headers: Option<&HeaderSource>) -> Stamp {
+    let Some(HeaderSource::File(path)) = headers else {
+        return None;
+    };
+    let data = std::fs::metadata(path).ok()?;
+    Some((data.modified().ok()?, data.len()))
+}
+
+fn read_file(headers: Option<&HeaderSource>, before: Stamp) -> Response {
+    let now = stamp(headers);
+    let (Some(HeaderSource::File(path)), Some(_)) = (headers, now) else {
+        return Response::default();
+    };
+    if now == before {
+        return Response::default();
+    }
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_HEADERS).read_to_end(&mut bytes));
+    if read.is_err() {
+        return Response::default();
+    }
+    let mut scanner = Scanner::default();
+    scanner.feed(&bytes);
+    scanner.finish(jiff::Timestamp::now())
+}
+
+/// Waits, unless a signal comes first.
+pub async fn pause(span: Duration, signals: &mut Signals) -> Option<Signal> {
+    if span.is_zero() {
+        return None;
+    }
+    tokio::select! {
+        () = sleep(span) => None,
+        signal = signals.next() => Some(signal),
+    }
+}
