@@ -16,11 +16,14 @@ use self::{
 
 mod ask;
 mod audit;
+mod bench;
 mod connection;
 mod escape;
 mod events;
 mod exec;
 mod exit;
+#[cfg(test)]
+mod fake;
 mod output;
 mod overrides;
 mod serve;
@@ -96,6 +99,7 @@ enum Command {
     ClearHold(overrides::EndArgs),
     Events(events::EventsArgs),
     Audit(audit::AuditArgs),
+    Bench(bench::BenchArgs),
     Completions(CompletionsArgs),
 }
 
@@ -119,6 +123,18 @@ struct Context {
     namespace: String,
     format: Format,
     ink: Ink,
+}
+
+#[cfg(test)]
+impl Context {
+    fn for_test(server: &str) -> Self {
+        Self {
+            server: server.to_owned(),
+            namespace: "default".to_owned(),
+            format: Format::Table,
+            ink: Ink::Plain,
+        }
+    }
 }
 
 /// The whole program.
@@ -180,6 +196,7 @@ async fn call(context: &Context, command: Command) -> Result<Exit, Failure> {
         Command::ClearHold(args) => overrides::clear_hold(context, args).await,
         Command::Events(args) => events::run(context, args).await,
         Command::Audit(args) => audit::run(context, args).await,
+        Command::Bench(args) => bench::run(context, args).await,
         Command::Serve(args) => serve::run(args),
         Command::Completions(args) => Ok(completions(&args)),
     }

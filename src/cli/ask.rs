@@ -407,4 +407,20 @@ Denied: attempt 2 on payments: BREAKER_OPEN.
             assert!(hex(wrong).is_err(), "{wrong}");
         }
     }
+
+    #[tokio::test]
+    async fn a_yes_is_exit_0_and_a_no_is_exit_1() {
+        let context = Context::for_test(&super::super::fake::Fake::default().serve().await);
+        let ask = async |line: &str| {
+            let command = <AskArgs as Args>::augment_args(clap::Command::new("ask"));
+            let matches = command.get_matches_from(line.split(' '));
+            let args = <AskArgs as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
+            run(&context, args).await
+        };
+        assert_eq!(ask("ask payments").await.unwrap(), Exit::Done);
+        assert_eq!(ask("ask no-payments").await.unwrap(), Exit::No);
+        let with_permit = "ask d --attempt 2 --previous failure --permit 010203";
+        assert_eq!(ask(with_permit).await.unwrap(), Exit::Done);
+        assert_eq!(ask("ask d --attempt 2").await.unwrap_err().code(), 2);
+    }
 }

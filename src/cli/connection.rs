@@ -32,14 +32,7 @@ impl Connection {
     /// # Errors
     /// [`Failure::Usage`] for what is no URL, [`Failure::Unreachable`] where nobody answers.
     pub async fn open(server: &str) -> Result<Self, Failure> {
-        let endpoint = endpoint(server)?;
-        let channel = endpoint
-            .connect()
-            .await
-            .map_err(|error| Failure::Unreachable {
-                server: server.to_owned(),
-                cause: root_cause(&error),
-            })?;
+        let channel = connect(server).await?;
         Ok(Self {
             server: server.to_owned(),
             channel,
@@ -77,6 +70,18 @@ impl Connection {
     }
 }
 
+/// A channel that is connected.
+///
+/// # Errors
+/// As [`Connection::open`].
+pub async fn connect(server: &str) -> Result<Channel, Failure> {
+    let connected = endpoint(server)?.connect().await;
+    connected.map_err(|error| Failure::Unreachable {
+        server: server.to_owned(),
+        cause: root_cause(&error),
+    })
+}
+
 /// A request that tells the service, too, how long we wait.
 pub fn bounded<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
@@ -111,7 +116,7 @@ pub fn endpoint(server: &str) -> Result<Endpoint, Failure> {
 }
 
 /// The innermost cause: "transport error" alone helps nobody.
-fn root_cause(error: &dyn std::error::Error) -> String {
+pub fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
         cause = inner;

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use tonic::transport::Channel;
 
 use super::super::{
+    connection::root_cause,
     escape::escape,
     exit::{Failure, code_name},
     span, words,
@@ -115,7 +116,11 @@ impl Service {
             Ok(Ok(response)) => response.into_inner(),
             Ok(Err(status)) => {
                 let code = code_name(status.code());
-                return Err(format!("{code}: {}", escape(status.message())));
+                let cause = match std::error::Error::source(&status) {
+                    Some(source) => root_cause(source),
+                    None => status.message().to_owned(),
+                };
+                return Err(format!("{code}: {}", escape(&cause)));
             }
             Err(_) => return Err(format!("no answer within {}", span::human(self.patience))),
         };

@@ -402,7 +402,7 @@ fn service(server: &str) -> Service {
     };
     let channel = connection::endpoint(server).unwrap().connect_lazy();
     let client = CoordinatorServiceClient::new(channel);
-    Service::new(client, subject, Duration::from_millis(100), |_| {})
+    Service::new(client, subject, Duration::from_millis(400), |_| {})
 }
 
 async fn with_server(server: &str) -> (Ended, Duration) {
@@ -439,4 +439,21 @@ fn names_that_no_service_would_take_are_wrong_use() {
         );
     }
     assert!(coordination::check_name("openai:gpt/account-7@eu.1_x").is_ok());
+}
+
+#[tokio::test]
+async fn the_service_decides_and_is_told_what_became_of_it() {
+    let fake = super::super::fake::Fake::default();
+    let (ended, _) = with_server(&fake.serve().await).await;
+    assert_eq!((ended.why, ended.attempts), (Why::Succeeded, 2));
+    let asked = fake.asked.lock().unwrap();
+    assert_eq!(asked.iter().map(|a| a.attempt).collect::<Vec<_>>(), [1, 2]);
+    let previous = asked[1].previous.as_ref().unwrap();
+    assert_eq!(
+        previous.outcome.as_ref().unwrap().kind,
+        i32::from(OutcomeKind::Failure)
+    );
+    assert!(previous.outcome.as_ref().unwrap().latency.is_some());
+    assert_eq!(asked[0].call_id, asked[1].call_id);
+    assert_eq!(fake.reported.lock().unwrap().len(), 1);
 }
