@@ -1,4 +1,5 @@
 pub mod cli;
+pub mod policy;
 pub mod proto;
 pub mod server;
 pub mod settings;
