@@ -26,6 +26,7 @@ mod exit;
 mod fake;
 mod output;
 mod overrides;
+mod policy;
 mod serve;
 mod sources;
 mod span;
@@ -99,6 +100,7 @@ enum Command {
     ClearHold(overrides::EndArgs),
     Events(events::EventsArgs),
     Audit(audit::AuditArgs),
+    Policy(policy::PolicyArgs),
     Bench(bench::BenchArgs),
     Completions(CompletionsArgs),
 }
@@ -196,6 +198,7 @@ async fn call(context: &Context, command: Command) -> Result<Exit, Failure> {
         Command::ClearHold(args) => overrides::clear_hold(context, args).await,
         Command::Events(args) => events::run(context, args).await,
         Command::Audit(args) => audit::run(context, args).await,
+        Command::Policy(args) => policy::run(context, args).await,
         Command::Bench(args) => bench::run(context, args).await,
         Command::Serve(args) => serve::run(args),
         Command::Completions(args) => Ok(completions(&args)),

@@ -1,7 +1,6 @@
 //! How a command ends. Scripts read the exit code, so the table of codes is a contract:
 //! 0 done, 1 the answer is no, 2 wrong use, 3 the service could not be asked.
 
-use holdoff_client::proto::FindingSeverity;
 use thiserror::Error;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -40,14 +39,6 @@ impl Exit {
             Self::No => 1,
             Self::Command(code) => code,
         }
-    }
-
-    /// No, where something was found that would be refused.
-    pub fn of_findings(severities: impl IntoIterator<Item = FindingSeverity>) -> Self {
-        let refused = severities
-            .into_iter()
-            .any(|severity| severity == FindingSeverity::Error);
-        if refused { Self::No } else { Self::Done }
     }
 }
 

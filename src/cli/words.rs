@@ -2,8 +2,7 @@
 //! know is shown by its number, never guessed.
 
 use holdoff_client::proto::{
-    BreakerState, DenialReason, EventKind, FindingSeverity, OverrideKind, PolicySource,
-    ReportReason,
+    BreakerState, DenialReason, EventKind, OverrideKind, PolicySource, ReportReason,
 };
 
 /// The state of a breaker.
@@ -53,14 +52,6 @@ pub fn override_kind(value: i32) -> String {
 pub fn source(value: i32) -> String {
     match PolicySource::try_from(value) {
         Ok(source) => lower(source.as_str_name(), "POLICY_SOURCE_"),
-        Err(_) => unknown(value),
-    }
-}
-
-/// How bad a finding is.
-pub fn severity(value: i32) -> String {
-    match FindingSeverity::try_from(value) {
-        Ok(severity) => lower(severity.as_str_name(), "FINDING_SEVERITY_"),
         Err(_) => unknown(value),
     }
 }

@@ -221,7 +221,7 @@ fn successes<'a>(load: &Load, permits: impl Iterator<Item = &'a [u8]>) -> Report
     let entry = |permit: &[u8]| ReportEntry {
         entry: Some(Entry::Result(PermitResult {
             permit: Bytes::copy_from_slice(permit),
-            outcome: Some(outcome.clone()),
+            outcome: Some(outcome),
         })),
     };
     ReportRequest {
