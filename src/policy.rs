@@ -3,16 +3,17 @@
 //! Lowest layer first:
 //!
 //! - `duration`, `value`, `written`, `name`: single values and their text
-//! - [`fields`](self): the one table of all fields; everything below walks it
+//! - `fields`: the one table of all fields; everything below walks it
 //! - `tree`: YAML with its places; `raw`: a file or an entry as typed settings
 //! - `layers`: built-in, defaults, entry; `validate`, `schedule`: what must not go together
-//! - `set`, `load`: all policies at one instant, checked whole, found by name
+//! - `set`, `load`, `blame`: all policies at one instant, checked whole, found by name
 //! - `explain`, `schema`, `feasibility`: shown, described, doubted
 //! - [`files`], [`watch`]: where they come from, and when they change
 //!
 //! Nothing here knows of the store or the wire. A set never changes: what reloads builds a
 //! new one and swaps it, or says everything that is wrong and changes nothing.
 
+mod blame;
 mod duration;
 mod explain;
 mod feasibility;
@@ -32,10 +33,10 @@ mod value;
 pub mod watch;
 mod written;
 
+pub use blame::API;
 pub use explain::{Change, EntryView, Explained, diff, to_yaml};
 pub use feasibility::{attempts_that_fit, check, check_deadline};
 pub use finding::Finding;
-pub use load::API;
 pub use name::is_name;
 pub use schedule::{feasible, worst_case};
 pub use schema::schema;

@@ -4,11 +4,12 @@
 use holdoff_decision::Nanos;
 use holdoff_decision::policy::{Detect, Jitter, MaxAttempts, Retry, Strategy};
 
+use super::blame::entry_path;
 use super::duration::written;
 use super::fields::{self, FIELDS};
 use super::finding::{Finding, tidy};
 use super::layers::{Origin, Resolved};
-use super::load::entry_path;
+use super::name;
 use super::set::{Item, NamespacePolicy, PolicySet};
 use super::tree::Place;
 
@@ -35,21 +36,20 @@ pub fn check(set: &PolicySet) -> Vec<Finding> {
         slow(subject, &mut findings);
     });
     for (name, namespace) in set.written_namespaces() {
-        let named = namespace.names().len();
-        if named > namespace.max_dependencies() as usize {
-            let message = format!(
-                "max_dependencies {} is below the {named} dependencies that are written down",
-                namespace.max_dependencies()
-            );
-            findings.push(Finding::at(
-                namespace.defaults.origin.file(),
-                Place::default(),
-                format!("namespaces.{}", super::name::step(name)),
-                message,
-            ));
-        }
+        findings.extend(too_many_names(name, namespace));
     }
     tidy(findings)
+}
+
+fn too_many_names(name: &str, namespace: &NamespacePolicy) -> Option<Finding> {
+    let (named, limit) = (namespace.names().len(), namespace.max_dependencies());
+    let (file, place) = match &namespace.limit_at {
+        Some((file, place)) => (&**file, *place),
+        None => (namespace.defaults.origin.file(), Place::default()),
+    };
+    let field = format!("namespaces.{}.max_dependencies", name::step(name));
+    let message = format!("{limit} is below the {named} dependencies that are written down");
+    (named > limit as usize).then(|| Finding::at(file, place, field, message))
 }
 
 /// Warnings about attempts that can never run, since the least waits before them already

@@ -4,18 +4,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::explain;
-use super::fields::FIELDS;
+use super::blame::{API, Titles, blame, entry_path};
 use super::finding::{Finding, tidy};
-use super::layers::{self, Origin};
+use super::layers;
 use super::name::{self, Selector};
 use super::raw::{self, Entry, Given};
 use super::set::*;
 use super::tree::Place;
-use super::validate::{self, Fault};
-
-/// What findings about documents put over the API say instead of a file.
-pub const API: &str = "API";
+use super::validate;
 
 const MAX_DEPENDENCIES: u32 = 10_000;
 const MAX_DEPENDENCIES_TOTAL: u32 = 1_000_000;
@@ -204,20 +200,29 @@ impl Draft {
         }
     }
 
-    /// A namespace to put an entry in. One that no file names begins as what it was
-    /// before: the policies of `*`, or nothing.
+    /// A namespace to put an entry in. One that no file names begins as the policies of
+    /// `*`. Without those it holds only what is put there: it was dropped from the files,
+    /// and nothing that was not asked for should live on in it.
     fn written(&mut self, namespace: &str) -> &mut DraftNamespace {
-        let begin = self
-            .namespaces
-            .get("*")
-            .cloned()
-            .map(|rest| DraftNamespace {
-                written_as: Some("*".into()),
-                ..rest
-            });
+        let rest = self.namespaces.get("*").cloned();
         self.namespaces
             .entry(namespace.to_owned())
-            .or_insert_with(|| begin.unwrap_or_default())
+            .or_insert_with(|| match rest {
+                Some(rest) => DraftNamespace {
+                    written_as: Some("*".into()),
+                    ..rest
+                },
+                None => DraftNamespace {
+                    auto_create: Some(Stated {
+                        given: Given {
+                            value: false,
+                            place: Place::default(),
+                        },
+                        file: API.into(),
+                    }),
+                    ..DraftNamespace::default()
+                },
+            })
     }
 
     fn finish(mut self) -> Result<PolicySet, Vec<Finding>> {
@@ -277,6 +282,9 @@ impl Draft {
         let mut namespace = NamespacePolicy {
             auto_create: value_or(&draft.auto_create, true),
             max_dependencies: value_or(&draft.max_dependencies, MAX_DEPENDENCIES),
+            limit_at: draft
+                .max_dependencies
+                .map(|stated| (stated.file, stated.given.place)),
             bypass: value_or(&draft.bypass, false),
             exact: HashMap::new(),
             names: Vec::new(),
@@ -339,85 +347,6 @@ impl Draft {
             policy: Arc::new(resolved.policy),
             origin,
             entry,
-        }
-    }
-}
-
-/// The names of the layers of an entry.
-struct Titles<'a> {
-    namespace: &'a str,
-    /// Empty: the defaults.
-    name: &'a str,
-    below: Option<&'a ItemOrigin>,
-    own: &'a ItemOrigin,
-}
-
-impl Titles<'_> {
-    /// The layer's item and its name.
-    fn layer(&self, depth: usize) -> (&ItemOrigin, &str) {
-        match self.below {
-            Some(below) if depth == 0 => (below, ""),
-            _ => (self.own, self.name),
-        }
-    }
-}
-
-/// The finding of a fault: at the field that the topmost layer gave, naming where the
-/// others came from.
-fn blame(fault: &Fault, origins: &[Origin], titles: &Titles<'_>) -> Finding {
-    let mut blamed = fault.fields.first().copied().unwrap_or_default();
-    let depth = |field: usize| match origins[field] {
-        Origin::Layer { depth, .. } => depth + 1,
-        Origin::BuiltIn | Origin::Follows(_) => 0,
-    };
-    for &field in &fault.fields {
-        if depth(field) > depth(blamed) {
-            blamed = field;
-        }
-    }
-    let mut message = fault.message.clone();
-    let others: Vec<String> = fault
-        .fields
-        .iter()
-        .filter(|&&field| field != blamed && depth(field) != depth(blamed))
-        .map(|&field| {
-            let origin = explain::origin(origins[field], titles.namespace, |depth| {
-                titles.layer(depth)
-            });
-            format!("{}: {origin}", FIELDS[field].path())
-        })
-        .collect();
-    if !others.is_empty() {
-        message += &format!(" ({})", others.join("; "));
-    }
-    let (place, (origin, name)) = match origins[blamed] {
-        Origin::Layer { depth, place } => (place, titles.layer(depth)),
-        Origin::BuiltIn | Origin::Follows(_) => (Place::default(), (titles.own, titles.name)),
-    };
-    let path = format!(
-        "{}.{}",
-        entry_path(titles.namespace, name),
-        FIELDS[blamed].path()
-    );
-    Finding::at(origin.file(), place, path, message)
-}
-
-/// Where an entry stands, or would, in a file.
-pub fn entry_path(namespace: &str, name: &str) -> String {
-    let namespace = name::step(namespace);
-    match name.is_empty() {
-        true => format!("namespaces.{namespace}.defaults"),
-        false => format!("namespaces.{namespace}.dependencies.{}", name::step(name)),
-    }
-}
-
-impl ItemOrigin {
-    /// The file of findings.
-    pub(super) fn file(&self) -> &str {
-        match self {
-            Self::BuiltIn => "built-in",
-            Self::File(file) => file,
-            Self::Api(_) => API,
         }
     }
 }

@@ -12,6 +12,7 @@ use holdoff_decision::Policy;
 use super::layers::{self, Resolved};
 use super::name::Selector;
 use super::raw::Entry;
+use super::tree::Place;
 
 /// A file's name and text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub struct NamespacePolicy {
     pub(super) written_as: String,
     pub(super) auto_create: bool,
     pub(super) max_dependencies: u32,
+    /// Where that is written, if it is.
+    pub(super) limit_at: Option<(Arc<str>, Place)>,
     pub(super) bypass: bool,
     pub(super) defaults: Item,
     pub(super) exact: HashMap<Arc<str>, Item>,

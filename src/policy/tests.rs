@@ -620,11 +620,9 @@ fn warnings_name_what_is_legal_but_does_not_work() {
     let inherited = "version: 1\nnamespaces: {default: {max_dependencies: 1, defaults: {retry: {jitter: none}}, dependencies: {a: {}, b: {budget: {ratio: 1}}}}}\n";
     let warnings = check(&load(inherited));
     assert_eq!(warnings.len(), 2, "{warnings:?}");
-    assert!(
-        warnings[0]
-            .to_string()
-            .contains("max_dependencies 1 is below the 2 dependencies")
-    );
+    assert!(warnings[0].to_string().contains(
+        "p.yaml:2:42: namespaces.default.max_dependencies: 1 is below the 2 dependencies"
+    ));
 }
 
 #[test]
@@ -666,6 +664,16 @@ fn json_is_a_policy_file_too_and_aliases_are_read() {
             MaxAttempts::Limited(5)
         );
     }
+}
+
+#[test]
+fn a_namespace_that_only_the_api_knows_holds_only_what_was_put_there() {
+    let file = source("p.yaml", "version: 1\nnamespaces: {a: {}}\n");
+    let set = PolicySet::load(&[file], &[overlay("b", "x", "{}")]).unwrap();
+    assert!(!set.namespace("b").unwrap().auto_create());
+    assert_eq!(set.resolve("b", "x").unwrap().1, Named::Exact);
+    let set = PolicySet::load(&[], &[overlay("", "x", "{}")]).unwrap();
+    assert!(set.namespace("default").unwrap().auto_create());
 }
 
 /// Any value a form takes, and now and then one that it does not.
@@ -773,5 +781,67 @@ proptest! {
         let _ = PolicySet::load(&[source("p.yaml", &text)], &[]);
         let _ = PolicySet::load(&[source("p.yaml", &defaults(&text))], &[]);
         let _ = PolicySet::load(&[], &[overlay("", "a", &text)]);
+    }
+}
+
+/// The row of a field in docs/policies.md.
+fn row(field: &super::fields::Field) -> String {
+    let unset = Rate {
+        per_second: 0.0,
+        burst: 0,
+        max_wait: Nanos::ZERO,
+        per_caller: false,
+    };
+    let mut all = Policy {
+        rate: Some(unset),
+        check: Some(Check::default()),
+        ..Policy::default()
+    };
+    all.breaker.detect = Detect::Window(Window::default());
+    let default = match field.path().as_str() {
+        "rate.per_second" => "none: required".to_owned(),
+        "rate.burst" => "follows".to_owned(),
+        "breaker.detect" => "`adaptive`".to_owned(),
+        _ => format!(
+            "`{}`",
+            (field.get)(&all)
+                .map(|value| value.to_string())
+                .unwrap_or_default()
+        ),
+    };
+    let allowed = super::value::allowed(field.forms).replace(", such as 150ms, 2s or 1m30s", "");
+    format!(
+        "| `{}` | {default} | {allowed} | {} |",
+        field.name, field.meaning
+    )
+}
+
+#[test]
+fn the_documentation_has_every_field_with_its_default_range_and_meaning() {
+    let text = include_str!("../../docs/policies.md");
+    let missing: Vec<String> = FIELDS
+        .iter()
+        .filter(|field| !field.name.is_empty())
+        .map(row)
+        .filter(|row| !text.contains(row))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "docs/policies.md lacks:\n{}",
+        missing.join("\n")
+    );
+}
+
+#[test]
+fn the_examples_of_the_documentation_load_without_a_finding() {
+    let text = include_str!("../../docs/policies.md");
+    let examples = text
+        .split("```yaml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next());
+    let examples: Vec<&str> = examples.collect();
+    assert!(!examples.is_empty());
+    for example in examples {
+        assert_eq!(check(&load(example)), [], "{example}");
     }
 }

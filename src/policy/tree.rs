@@ -10,6 +10,7 @@
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
 use serde_saphyr::{Location, Options, SnippetMode, Spanned};
 
@@ -88,6 +89,7 @@ fn options() -> Options {
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
         non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
         strict_booleans: true,
+        null_as_string: true,
         leading_zero_numbers_as_strings: true,
         underscored_numbers_as_strings: true,
         with_snippet: false,
@@ -96,6 +98,16 @@ fn options() -> Options {
 
 fn refusal(file: &str, error: &serde_saphyr::Error) -> Finding {
     let plain = serde_saphyr::render_options! { snippets: SnippetMode::Off };
+    if let serde_saphyr::Error::Budget { breach, location } = error.without_snippet() {
+        let message = match breach {
+            BudgetBreach::Documents { .. } => {
+                "more than one document; a policy file is one".to_owned()
+            }
+            // Names the limit and the number.
+            other => format!("more than a policy file may cost: {other:?}"),
+        };
+        return Finding::at(file, Place::from(*location), String::new(), message);
+    }
     let text = error.render_with_options(plain);
     // The place is said once, in front.
     let message = match text.rfind(" at line ") {
@@ -310,10 +322,13 @@ mod tests {
             bomb +=
                 &format!("a{n}: &a{n} {{a: *a{last}, b: *a{last}, c: *a{last}, d: *a{last}}}\n");
         }
-        refused(&bomb);
+        assert!(refused(&bomb).contains("alias"));
         refused(&"[".repeat(100_000));
         refused(&"a: ".repeat(10_000));
         refused(&" ".repeat(MAX_BYTES + 1));
-        refused("a: 1\n---\nb: 2\n");
+        assert_eq!(
+            refused("a: 1\n---\nb: 2\n"),
+            "f:2:1: more than one document; a policy file is one"
+        );
     }
 }

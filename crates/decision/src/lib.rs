@@ -11,15 +11,35 @@
 //! - [`share`]: exact shares in parts per million
 //! - [`policy`]: what an operator may set, as the rules read it
 //! - [`backoff`], [`pushback`], [`rate`], [`budget`], [`window`], [`detector`]: one rule each
+//! - [`permit`]: the words of questions and answers
 //! - [`tickets`], [`replay`]: which permits were used, which answers can be given again
 //! - [`breaker`]: closed, open, half-open, and the leases of probes
 //! - [`record`]: all that is remembered of one dependency
-//! - [`acquire`], [`report`], [`operate`], [`view`]: the compositions that hold the order
+//! - [`mod@acquire`], [`mod@report`], [`operate`], [`view`]: the compositions that hold the order
 
+pub mod acquire;
+pub mod backoff;
+pub mod breaker;
+pub mod budget;
+pub mod detector;
+pub mod operate;
+pub mod permit;
 pub mod policy;
+pub mod pushback;
+pub mod rate;
+pub mod record;
+pub mod replay;
+pub mod report;
 pub mod share;
+pub mod tickets;
 pub mod time;
+pub mod view;
+pub mod window;
 
+pub use acquire::{Answer, Ask, MadeUnder, Previous, Question, acquire};
+pub use permit::{Denial, DenialReason, Grant, Outcome, OutcomeKind, Permit, PermitKind, Reported};
 pub use policy::Policy;
+pub use record::{Context, Record, Sample, State};
+pub use report::{Tally, report, tally};
 pub use share::Share;
 pub use time::{Nanos, Time};

@@ -1,0 +1,9 @@
+//! The client against a scripted service.
+
+mod away;
+mod fleet;
+mod hostile;
+mod layer;
+mod reports;
+mod server;
+mod sockets;

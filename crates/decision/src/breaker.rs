@@ -1,0 +1,472 @@
+//! The circuit breaker of one dependency: closed, open, half-open.
+//!
+//! ```text
+//!            trip                     open_for is over, a caller asks
+//!  closed ----------> open ------------------------------------> half-open
+//!    ^                 ^                                          |  |
+//!    |                 +------------- a probe failed -------------+  |
+//!    +------------------------ probe_successes ---------------------+
+//! ```
+//!
+//! Half-open is a function of the state and the clock, not of a timer: reading shows it and
+//! does not change it; its epoch begins with its first lease. A probe is a lease: one that
+//! ends unreported is no verdict, and another caller gets it, so the breaker is never stuck
+//! and never has more than `probes` out. Leases outlive every transition for that reason.
+//!
+//! Each transition raises the epoch by one. What was permitted in another epoch cannot
+//! testify about this one.
+
+use crate::{
+    Nanos, Time,
+    detector::Detector,
+    permit::{Outcome, OutcomeKind},
+    policy::{self, AppliesTo, Detect, Mode},
+    window::{Call, Counts, Reached, Window},
+};
+
+/// What a transition reports on, for events and people.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cause {
+    /// Nothing has happened yet.
+    New,
+    /// So much of what the adaptive detector needs, 1 or more.
+    Suspicion(f32),
+    Window(Reached),
+    ProbeFailed(OutcomeKind),
+    ProbeSlow(Nanos),
+    FirstProbe,
+    ProbesSucceeded(u32),
+    Override,
+    OverrideCleared,
+    OverrideExpired,
+    Reset,
+    Restored,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Closed,
+    Open,
+    HalfOpen,
+}
+
+#[derive(Clone, Debug)]
+pub struct Breaker {
+    pub phase: Phase,
+    pub epoch: u64,
+    /// When this phase began.
+    pub since: Time,
+    /// Open: when the first probe may go.
+    pub open_until: Time,
+    /// Trips in a row: how often the open period has been multiplied.
+    pub level: u32,
+    pub probe_successes: u32,
+    pub trips: u64,
+    pub cause: Cause,
+    leases: Vec<Lease>,
+    evidence: Evidence,
+    last_second: LastSecond,
+}
+
+/// A probe that is out.
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    serial: u64,
+    ends: Time,
+}
+
+/// Allocated on use: most dependencies need no window.
+#[derive(Clone, Debug)]
+enum Evidence {
+    Adaptive(Detector),
+    Window(Box<Window>),
+}
+
+/// For `applies_to: auto`: how the outcomes of one second ended.
+#[derive(Clone, Copy, Debug, Default)]
+struct LastSecond {
+    second: u32,
+    ended: u16,
+    failed: u16,
+    hanging: u16,
+    /// Nearly everything failed by hanging: first attempts are refused too.
+    refuses_all: bool,
+}
+
+/// What the breaker says to an attempt.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Admission {
+    Pass,
+    /// It must take a lease.
+    Probe,
+    /// Open for so much longer.
+    Open(Nanos),
+    /// So many probes are out; the first of them ends in so long.
+    ProbesOut {
+        out: u32,
+        first_end: Nanos,
+    },
+    /// No probe is leased for so long after a restart.
+    Quarantine(Nanos),
+}
+
+/// Who asks to pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    FirstAttempt,
+    Retry,
+}
+
+/// What an outcome says about the dependency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Counted(Call),
+    /// Neither part of the fraction.
+    Nothing,
+}
+
+impl Breaker {
+    pub fn new(epoch: u64, now: Time) -> Self {
+        Self {
+            phase: Phase::Closed,
+            epoch,
+            since: now,
+            open_until: Time::ORIGIN,
+            level: 0,
+            probe_successes: 0,
+            trips: 0,
+            cause: Cause::New,
+            leases: Vec::new(),
+            evidence: Evidence::Adaptive(Detector::default()),
+            last_second: LastSecond::default(),
+        }
+    }
+
+    /// Whether an attempt may pass now. Changes nothing. No probe is leased before
+    /// `probes_from`.
+    pub fn admit(
+        &self,
+        policy: &policy::Breaker,
+        asker: Asker,
+        probes_from: Time,
+        now: Time,
+    ) -> Admission {
+        let shadowed = match policy.mode {
+            Mode::Off => return Admission::Pass,
+            Mode::Shadow => true,
+            Mode::Enforce => false,
+        };
+        let answer = match self.phase {
+            Phase::Closed => Admission::Pass,
+            Phase::Open if now < self.open_until => Admission::Open(now.until(self.open_until)),
+            Phase::Open | Phase::HalfOpen => self.admit_probe(policy, probes_from, now),
+        };
+        let spared = asker == Asker::FirstAttempt && !self.binds_first_attempts(policy);
+        match answer {
+            Admission::Pass | Admission::Probe => answer,
+            Admission::Open(_) | Admission::ProbesOut { .. } | Admission::Quarantine(_) => {
+                if shadowed || spared {
+                    Admission::Pass
+                } else {
+                    answer
+                }
+            }
+        }
+    }
+
+    fn admit_probe(&self, policy: &policy::Breaker, probes_from: Time, now: Time) -> Admission {
+        if now < probes_from {
+            return Admission::Quarantine(now.until(probes_from));
+        }
+        let live = self.leases.iter().filter(|lease| now < lease.ends);
+        match live.clone().count() as u32 {
+            out if out < policy.probes => Admission::Probe,
+            out => Admission::ProbesOut {
+                out,
+                first_end: live
+                    .map(|lease| now.until(lease.ends))
+                    .min()
+                    .unwrap_or_default(),
+            },
+        }
+    }
+
+    /// Whether first attempts are refused too while this breaker is open.
+    pub fn binds_first_attempts(&self, policy: &policy::Breaker) -> bool {
+        match policy.applies_to {
+            AppliesTo::All => true,
+            AppliesTo::Retries => false,
+            AppliesTo::Auto => self.last_second.refuses_all,
+        }
+    }
+
+    /// Raises the epoch for a probe that is about to be leased. True: this is the first
+    /// lease, and half-open begins.
+    pub fn begin_probing(&mut self, now: Time) -> bool {
+        let first = self.phase != Phase::HalfOpen;
+        if first {
+            self.probe_successes = 0;
+            self.enter(Phase::HalfOpen, Cause::FirstProbe, now);
+        }
+        first
+    }
+
+    pub fn lease(&mut self, serial: u64, ends: Time, now: Time) {
+        self.leases.retain(|lease| now < lease.ends);
+        self.leases.push(Lease { serial, ends });
+    }
+
+    /// Takes a lease back. True: it was live.
+    pub fn end_lease(&mut self, serial: u64, now: Time) -> bool {
+        let live = self
+            .leases
+            .iter()
+            .any(|lease| lease.serial == serial && now < lease.ends);
+        self.leases
+            .retain(|lease| lease.serial != serial && now < lease.ends);
+        if self.leases.is_empty() {
+            self.leases = Vec::new();
+        }
+        live
+    }
+
+    pub fn probes_out(&self, now: Time) -> u32 {
+        self.leases.iter().filter(|lease| now < lease.ends).count() as u32
+    }
+
+    /// When the last probe lease ends; the origin of time where none is out.
+    pub fn last_lease_end(&self) -> Time {
+        self.leases
+            .iter()
+            .map(|lease| lease.ends)
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// What `outcome` says under this policy.
+    pub fn verdict(policy: &policy::Breaker, outcome: &Outcome) -> Verdict {
+        let slow = !policy.slow_after.is_zero()
+            && outcome
+                .latency
+                .is_some_and(|latency| latency >= policy.slow_after);
+        let failed = match outcome.kind {
+            OutcomeKind::Success => slow && policy.slow_counts_as_failure,
+            OutcomeKind::Failure | OutcomeKind::Timeout | OutcomeKind::NotSent => true,
+            OutcomeKind::Throttled if policy.count_throttled => true,
+            OutcomeKind::Rejected if policy.count_rejected => true,
+            OutcomeKind::Throttled
+            | OutcomeKind::Rejected
+            | OutcomeKind::Ignored
+            | OutcomeKind::Cancelled => return Verdict::Nothing,
+        };
+        Verdict::Counted(Call { failed, slow })
+    }
+
+    /// A probe of this epoch that held a live lease has ended. True: the phase changed.
+    pub fn end_probe(&mut self, policy: &policy::Breaker, outcome: &Outcome, now: Time) -> bool {
+        let Verdict::Counted(call) = Self::verdict(policy, outcome) else {
+            return false;
+        };
+        if call.failed {
+            self.open(policy, Cause::ProbeFailed(outcome.kind), now);
+            true
+        } else if call.slow && watches_slow(policy) {
+            let latency = outcome.latency.unwrap_or_default();
+            self.open(policy, Cause::ProbeSlow(latency), now);
+            true
+        } else {
+            self.probe_successes = self.probe_successes.saturating_add(1);
+            let closes = self.probe_successes >= policy.probe_successes;
+            if closes {
+                self.close(Cause::ProbesSucceeded(self.probe_successes), now);
+            }
+            closes
+        }
+    }
+
+    /// Counts calls of this epoch that ended at `at`. `trips`: whether they may open the
+    /// breaker. True: they did.
+    pub fn count(
+        &mut self,
+        policy: &policy::Breaker,
+        counts: Counts,
+        at: Time,
+        now: Time,
+        trips: Trips,
+    ) -> bool {
+        if policy.mode == Mode::Off || self.phase != Phase::Closed {
+            return false;
+        }
+        let Some(cause) = self.weigh(policy, counts, at, now) else {
+            return false;
+        };
+        match trips {
+            Trips::Never => false,
+            Trips::WhenReached => {
+                self.trips += 1;
+                if now.since(self.since) >= policy.healthy_reset {
+                    self.level = 0;
+                }
+                self.open(policy, cause, now);
+                true
+            }
+        }
+    }
+
+    /// Adds evidence and says whether it is enough.
+    fn weigh(
+        &mut self,
+        policy: &policy::Breaker,
+        counts: Counts,
+        at: Time,
+        now: Time,
+    ) -> Option<Cause> {
+        match &policy.detect {
+            Detect::Adaptive => {
+                let detector = self.detector();
+                let tripped = detector.record(
+                    counts.calls.saturating_sub(counts.failures),
+                    counts.failures,
+                    at,
+                );
+                tripped.then(|| Cause::Suspicion(detector.suspicion(at)))
+            }
+            Detect::Window(thresholds) => {
+                let window = self.window(thresholds, now);
+                // Successes go in first: a tally is sent before the failure that follows it.
+                let split = |failed, slow, count| (Call { failed, slow }, count);
+                let good = counts.calls.saturating_sub(counts.failures);
+                let slow_good = counts.slow.min(good);
+                let slow_bad = (counts.slow - slow_good).min(counts.failures);
+                for (call, count) in [
+                    split(false, false, good - slow_good),
+                    split(false, true, slow_good),
+                    split(true, false, counts.failures - slow_bad),
+                    split(true, true, slow_bad),
+                ] {
+                    window.record(call, count, at);
+                }
+                window
+                    .reached(thresholds, watches_slow(policy), now)
+                    .map(Cause::Window)
+            }
+        }
+    }
+
+    /// Notes how an attempt ended for `applies_to: auto`.
+    pub fn note_second(&mut self, policy: &policy::Breaker, outcome: &Outcome, now: Time) {
+        if policy.applies_to != AppliesTo::Auto {
+            return;
+        }
+        if let Verdict::Counted(call) = Self::verdict(policy, outcome) {
+            let hangs = call.slow || outcome.kind == OutcomeKind::Timeout;
+            self.last_second.note(call.failed, hangs, now);
+        }
+    }
+
+    /// Goes to open from any phase, for the first period or a longer one.
+    fn open(&mut self, policy: &policy::Breaker, cause: Cause, now: Time) {
+        self.open_until = now + open_period(policy, self.level);
+        self.level = self.level.saturating_add(1);
+        self.enter(Phase::Open, cause, now);
+    }
+
+    /// Goes to closed from any phase, with no evidence.
+    pub fn close(&mut self, cause: Cause, now: Time) {
+        self.last_second = LastSecond::default();
+        self.enter(Phase::Closed, cause, now);
+    }
+
+    fn enter(&mut self, phase: Phase, cause: Cause, now: Time) {
+        match &mut self.evidence {
+            Evidence::Adaptive(detector) => detector.clear(),
+            Evidence::Window(_) => self.evidence = Evidence::Adaptive(Detector::default()),
+        }
+        self.phase = phase;
+        self.cause = cause;
+        self.since = now;
+        self.epoch = self.epoch.saturating_add(1);
+    }
+
+    fn detector(&mut self) -> &mut Detector {
+        if let Evidence::Window(_) = self.evidence {
+            self.evidence = Evidence::Adaptive(Detector::default());
+        }
+        match &mut self.evidence {
+            Evidence::Adaptive(detector) => detector,
+            Evidence::Window(_) => unreachable!("replaced above"),
+        }
+    }
+
+    fn window(&mut self, policy: &policy::Window, now: Time) -> &mut Window {
+        let fits = match &self.evidence {
+            Evidence::Window(window) => window.fits(policy.size),
+            Evidence::Adaptive(_) => false,
+        };
+        if !fits {
+            self.evidence = Evidence::Window(Box::new(Window::new(policy.size, now)));
+        }
+        match &mut self.evidence {
+            Evidence::Window(window) => window,
+            Evidence::Adaptive(_) => unreachable!("replaced above"),
+        }
+    }
+
+    /// The calls in the window; none under the adaptive detector.
+    pub fn counts(&self, now: Time) -> Counts {
+        match &self.evidence {
+            Evidence::Window(window) => window.counts(now),
+            Evidence::Adaptive(_) => Counts::default(),
+        }
+    }
+
+    /// How much of what a trip needs the adaptive detector has seen; 0 under a window.
+    pub fn suspicion(&self, now: Time) -> f32 {
+        match &self.evidence {
+            Evidence::Adaptive(detector) => detector.suspicion(now),
+            Evidence::Window(_) => 0.0,
+        }
+    }
+}
+
+/// Whether evidence may open the breaker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trips {
+    WhenReached,
+    /// An operator forced it closed: outcomes are counted for display.
+    Never,
+}
+
+impl LastSecond {
+    fn note(&mut self, failed: bool, hangs: bool, now: Time) {
+        let second = (now.0 / 1_000_000_000) as u32;
+        if second != self.second {
+            *self = Self {
+                second,
+                refuses_all: self.refuses_all,
+                ..Self::default()
+            };
+        }
+        self.ended = self.ended.saturating_add(1);
+        self.failed = self.failed.saturating_add(u16::from(failed));
+        self.hanging = self.hanging.saturating_add(u16::from(failed && hangs));
+        let nearly_all = u32::from(self.failed) * 10 >= u32::from(self.ended) * 9;
+        let half_hang = u32::from(self.hanging) * 2 >= u32::from(self.failed);
+        let enough = self.ended >= 5;
+        self.refuses_all |= enough && nearly_all && half_hang;
+    }
+}
+
+/// The length of the open period after so many trips in a row.
+pub fn open_period(policy: &policy::Breaker, level: u32) -> Nanos {
+    let mut period = policy.open_for.0 as f64;
+    for _ in 0..level.min(64) {
+        period *= policy.open_multiplier.max(1.0);
+    }
+    Nanos(period as u64).min(policy.open_max.max(policy.open_for))
+}
+
+/// Whether slow calls can trip.
+fn watches_slow(policy: &policy::Breaker) -> bool {
+    !policy.slow_after.is_zero()
+}

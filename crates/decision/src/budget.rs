@@ -1,0 +1,374 @@
+//! How many retries the whole fleet may make: a share of its first attempts plus a floor.
+//!
+//! At every grant at `t`, over the window `(t - ttl, t]`, this grant included:
+//!
+//! ```text
+//! retries <= floor(ratio * first attempts + floor_per_second * ttl)
+//! ```
+//!
+//! in exact integers (ratio 0.2: four first attempts allow none, five allow one). A retry is
+//! charged when it is promised, not when it runs: a thousand retries that wait in backoff
+//! have been granted already. Retries and hedges deposit nothing. The floor is that of the
+//! dependency, not of each client.
+//!
+//! The window is a ring of ten buckets and the part of an eleventh. The eleventh lies
+//! partly outside of the window, so its retries count and its first attempts do not:
+//! rounding goes against the grant. `ttl` is taken up to a multiple of 10 ns.
+
+use crate::{Nanos, Time, policy};
+
+const BUCKETS: u64 = 10;
+const RING: usize = BUCKETS as usize + 1;
+/// One instance counts as asking for so long after it asked for a retry.
+const ASKING: Nanos = Nanos::from_secs(2);
+/// Caller instances whose part is tracked at the same time; the longest silent one goes.
+const CALLERS_MAX: usize = 64;
+
+/// The first attempts and retries of the last `ttl`.
+#[derive(Clone, Debug, Default)]
+pub struct Budget {
+    /// Length of a bucket; 0 before the first use.
+    bucket: u64,
+    /// The newest bucket, counted from the origin of time.
+    newest: u64,
+    ring: [Bucket; RING],
+    callers: Option<Box<Vec<CallerPart>>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    first_attempts: u32,
+    retries: u32,
+}
+
+/// What one caller instance took since `since`.
+#[derive(Clone, Copy, Debug)]
+struct CallerPart {
+    caller: u64,
+    since: Time,
+    asked: Time,
+    taken: u32,
+}
+
+/// What the window holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    pub first_attempts: u64,
+    pub retries: u64,
+    /// Retries that the window allows in all.
+    pub allowed: u64,
+}
+
+impl Level {
+    /// Retries that would be granted now.
+    pub fn left(&self) -> u64 {
+        self.allowed.saturating_sub(self.retries)
+    }
+}
+
+/// Why there is no token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Empty {
+    /// The fleet has none left; the oldest that it took returns after `next` at the latest.
+    Fleet { level: Level, next: Nanos },
+    /// This instance has had its part while others ask.
+    Caller { taken: u32, part: u64 },
+}
+
+impl Budget {
+    /// Counts first attempts.
+    pub fn deposit(&mut self, policy: &policy::Budget, count: u32, now: Time) {
+        self.turn_to(policy, now);
+        let bucket = self.bucket_mut(self.newest);
+        bucket.first_attempts = bucket.first_attempts.saturating_add(count);
+    }
+
+    /// Whether one retry of `caller` may be granted now. Takes nothing. The floor counts
+    /// as spent before `floor_from`.
+    pub fn look(
+        &mut self,
+        policy: &policy::Budget,
+        caller: u64,
+        floor_from: Time,
+        now: Time,
+    ) -> Result<(), Empty> {
+        self.turn_to(policy, now);
+        let level = self.level(policy, floor_from, now);
+        if level.left() == 0 {
+            return Err(Empty::Fleet {
+                level,
+                next: self.next_return(now),
+            });
+        }
+        self.look_at_caller(policy, caller, level, now)
+    }
+
+    /// Takes the token that [`Self::look`] saw.
+    pub fn withdraw(&mut self, policy: &policy::Budget, caller: u64, now: Time) {
+        self.turn_to(policy, now);
+        let bucket = self.bucket_mut(self.newest);
+        bucket.retries = bucket.retries.saturating_add(1);
+        let part = self.part_of(policy, caller, now);
+        part.taken = part.taken.saturating_add(1);
+    }
+
+    /// Gives back a token taken at `taken_at`; nothing where that has left the window.
+    pub fn refund(&mut self, policy: &policy::Budget, taken_at: Time, now: Time) {
+        self.turn_to(policy, now);
+        let index = taken_at.0 / self.bucket;
+        if index <= self.newest && self.newest - index < RING as u64 {
+            let bucket = self.bucket_mut(index);
+            bucket.retries = bucket.retries.saturating_sub(1);
+        }
+    }
+
+    /// What the window holds at `now`. Changes nothing.
+    pub fn level(&self, policy: &policy::Budget, floor_from: Time, now: Time) -> Level {
+        let newest = now.0.checked_div(self.bucket).unwrap_or(0).max(self.newest);
+        let (mut first_attempts, mut retries) = (0_u64, 0_u64);
+        for index in newest.saturating_sub(BUCKETS)..=self.newest {
+            let bucket = self.ring[(index % RING as u64) as usize];
+            retries += u64::from(bucket.retries);
+            if newest - index < BUCKETS {
+                first_attempts += u64::from(bucket.first_attempts);
+            }
+        }
+        let floor = match now < floor_from {
+            true => 0,
+            false => {
+                u128::from(policy.floor_micros_per_second) * u128::from(policy.ttl.0)
+                    / 1_000_000_000
+            }
+        };
+        let allowed = (policy.ratio.micros_of(first_attempts) + floor) / 1_000_000;
+        Level {
+            first_attempts,
+            retries,
+            allowed: u64::try_from(allowed).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Forgets the buckets that have left the window. Costs a ring at most, however long
+    /// the time since the last use.
+    fn turn_to(&mut self, policy: &policy::Budget, now: Time) {
+        let bucket = policy.ttl.0.div_ceil(BUCKETS).max(1);
+        if bucket != self.bucket {
+            self.change_length(bucket, now);
+        }
+        let newest = now.0 / self.bucket;
+        let passed = newest.saturating_sub(self.newest).min(RING as u64);
+        for index in 0..passed {
+            *self.bucket_mut(newest - index) = Bucket::default();
+        }
+        self.newest = newest.max(self.newest);
+    }
+
+    /// A new `ttl`: what is known stays, as if it had all happened now, which is late for
+    /// a retry and is therefore forgotten of a first attempt.
+    fn change_length(&mut self, bucket: u64, now: Time) {
+        let retries = self
+            .ring
+            .iter()
+            .fold(0_u32, |sum, old| sum.saturating_add(old.retries));
+        self.bucket = bucket;
+        self.newest = now.0 / bucket;
+        self.ring = [Bucket::default(); RING];
+        self.bucket_mut(self.newest).retries = retries;
+    }
+
+    fn bucket_mut(&mut self, index: u64) -> &mut Bucket {
+        &mut self.ring[(index % RING as u64) as usize]
+    }
+
+    /// The longest wait until the oldest retry leaves the window.
+    fn next_return(&self, now: Time) -> Nanos {
+        (self.newest.saturating_sub(BUCKETS)..=self.newest)
+            .find(|index| self.ring[(index % RING as u64) as usize].retries > 0)
+            .map_or(Nanos(self.bucket), |index| {
+                let leaves = (index + RING as u64).saturating_mul(self.bucket);
+                now.until(Time(leaves))
+            })
+    }
+
+    fn look_at_caller(
+        &mut self,
+        policy: &policy::Budget,
+        caller: u64,
+        level: Level,
+        now: Time,
+    ) -> Result<(), Empty> {
+        let own = *self.part_of(policy, caller, now);
+        let others_ask = self
+            .callers
+            .iter()
+            .flat_map(|callers| callers.iter())
+            .any(|other| other.caller != caller && now.since(other.asked) <= ASKING);
+        let part = (policy
+            .max_caller_share
+            .micros_of(level.allowed)
+            .div_ceil(1_000_000)) as u64;
+        match others_ask && u64::from(own.taken) >= part.max(1) {
+            true => Err(Empty::Caller {
+                taken: own.taken,
+                part: part.max(1),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn part_of(&mut self, policy: &policy::Budget, caller: u64, now: Time) -> &mut CallerPart {
+        let callers = self.callers.get_or_insert_default();
+        let at = match callers.iter().position(|part| part.caller == caller) {
+            Some(at) => at,
+            None => {
+                if callers.len() >= CALLERS_MAX {
+                    let longest_silent = (0..callers.len()).min_by_key(|at| callers[*at].asked);
+                    callers.swap_remove(longest_silent.unwrap_or(0));
+                }
+                callers.push(CallerPart {
+                    caller,
+                    since: now,
+                    asked: now,
+                    taken: 0,
+                });
+                callers.len() - 1
+            }
+        };
+        let part = &mut callers[at];
+        if now.since(part.since) >= policy.ttl {
+            (part.since, part.taken) = (now, 0);
+        }
+        part.asked = part.asked.max(now);
+        part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Share;
+
+    fn policy(ratio: f64, floor_per_second: u64) -> policy::Budget {
+        policy::Budget {
+            ratio: Share::from_ratio(ratio).unwrap(),
+            floor_micros_per_second: floor_per_second * 1_000_000,
+            ..policy::Budget::default()
+        }
+    }
+
+    fn at(seconds: f64) -> Time {
+        Time((seconds * 1e9) as u64)
+    }
+
+    fn grants(budget: &mut Budget, policy: &policy::Budget, asked: u32, now: Time) -> u32 {
+        (0..asked)
+            .filter(|_| {
+                let granted = budget.look(policy, 1, Time::ORIGIN, now).is_ok();
+                if granted {
+                    budget.withdraw(policy, 1, now);
+                }
+                granted
+            })
+            .count() as u32
+    }
+
+    #[test]
+    fn b09b_five_times_a_fifth_is_exactly_one() {
+        let policy = policy(0.2, 0);
+        let mut budget = Budget::default();
+        let granted: Vec<u32> = (0..5)
+            .map(|call| {
+                budget.deposit(&policy, 1, at(f64::from(call)));
+                grants(&mut budget, &policy, 1, at(f64::from(call)))
+            })
+            .collect();
+        assert_eq!(granted, [0, 0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn b10a_a_retry_is_charged_when_it_is_promised() {
+        let policy = policy(0.2, 0);
+        let mut budget = Budget::default();
+        budget.deposit(&policy, 1000, at(0.0));
+        assert_eq!(grants(&mut budget, &policy, 1000, at(0.01)), 200);
+        budget.deposit(&policy, 100, at(5.0));
+        assert_eq!(grants(&mut budget, &policy, 100, at(5.0)), 20);
+    }
+
+    #[test]
+    fn b12a_an_empty_budget_fills_again_without_a_restart() {
+        let policy = policy(0.2, 0);
+        let mut budget = Budget::default();
+        budget.deposit(&policy, 100, at(100.0));
+        assert_eq!(grants(&mut budget, &policy, 100, at(100.0)), 20);
+        for call in 0..100 {
+            budget.deposit(&policy, 1, at(101.0 + f64::from(call) * 0.04));
+        }
+        assert_eq!(grants(&mut budget, &policy, 100, at(105.0)), 20);
+    }
+
+    #[test]
+    fn b12b_a_day_of_health_pays_for_one_window() {
+        let policy = policy(0.2, 0);
+        let mut budget = Budget::default();
+        for second in 0..1000 {
+            budget.deposit(&policy, 1000, at(f64::from(second)));
+        }
+        assert_eq!(grants(&mut budget, &policy, 300_000, at(999.5)), 2000);
+    }
+
+    #[test]
+    fn b12c_an_idle_hour_pays_for_one_floor() {
+        let policy = policy(0.2, 1);
+        let mut budget = Budget::default();
+        budget.deposit(&policy, 50, at(3600.0));
+        assert_eq!(grants(&mut budget, &policy, 100, at(3600.0)), 20);
+    }
+
+    #[test]
+    fn the_partial_bucket_counts_for_retries_and_not_for_first_attempts() {
+        let policy = policy(1.0, 0);
+        let mut budget = Budget::default();
+        budget.deposit(&policy, 10, at(0.1));
+        budget.deposit(&policy, 1, at(9.0));
+        assert_eq!(grants(&mut budget, &policy, 1, at(0.2)), 1);
+        let level = budget.level(&policy, Time::ORIGIN, at(10.05));
+        assert_eq!((level.first_attempts, level.retries), (1, 1));
+    }
+
+    #[test]
+    fn one_instance_gets_its_part_while_others_ask_and_all_of_it_alone() {
+        let policy = policy(1.0, 0);
+        let mut budget = Budget::default();
+        budget.deposit(&policy, 10, at(0.0));
+        assert!(budget.look(&policy, 2, Time::ORIGIN, at(0.0)).is_ok());
+        assert_eq!(grants(&mut budget, &policy, 10, at(0.1)), 5);
+        assert_eq!(
+            grants(&mut budget, &policy, 10, at(3.0)),
+            5,
+            "the other asks no more"
+        );
+    }
+
+    #[test]
+    fn the_floor_counts_as_spent_after_a_restart() {
+        let policy = policy(0.2, 1);
+        let mut budget = Budget::default();
+        let from = at(10.0);
+        assert!(budget.look(&policy, 1, from, at(9.9)).is_err());
+        assert!(budget.look(&policy, 1, from, at(10.0)).is_ok());
+    }
+
+    #[test]
+    fn a_refund_returns_to_the_bucket_it_came_from() {
+        let policy = policy(1.0, 0);
+        let mut budget = Budget::default();
+        budget.deposit(&policy, 1, at(1.0));
+        budget.withdraw(&policy, 1, at(1.0));
+        budget.refund(&policy, at(1.0), at(2.0));
+        assert_eq!(budget.level(&policy, Time::ORIGIN, at(2.0)).left(), 1);
+        budget.withdraw(&policy, 1, at(2.0));
+        budget.refund(&policy, at(1.0), at(60.0));
+        assert_eq!(budget.level(&policy, Time::ORIGIN, at(60.0)).retries, 0);
+    }
+}

@@ -1,0 +1,189 @@
+//! Tells a failing dependency from a healthy one by a cumulative sum of evidence (Page's
+//! CUSUM): the log-likelihood ratio of "fails with p1" against "fails with p0".
+//!
+//! ```text
+//! failure: sum += ln(p1 / p0)          success: sum -= ln((1 - p0) / (1 - p1)), at least 0
+//! trip:    sum >= ln 10^6 = 13.8
+//! p0 = clamp(2 * baseline, 2 %, 20 %)  p1 = clamp(5 * p0, 50 %, 90 %)
+//! ```
+//!
+//! At the lowest p0 five straight failures trip it (3.2 each), 50 % failures take about
+//! eleven samples. It needs no minimum volume: the sum *is* the volume. Old evidence
+//! decays with a half-life of 30 s. Why not a window of the last 20 calls: it takes twice
+//! the samples at 50 % failures, and hundreds at 20 %.
+//!
+//! The baseline is learned only from stretches that ended healthy (the sum came back to
+//! zero), so an outage never teaches that failing is normal.
+
+use crate::{Nanos, Time};
+
+/// ln(10^6): one false trip in a million independent decisions.
+pub const THRESHOLD: f32 = 13.815_51;
+const HALF_LIFE: Nanos = Nanos::from_secs(30);
+/// Calls after which a healthy stretch moves the baseline.
+const LESSON: u16 = 64;
+/// How far one lesson moves the baseline: about a thousand calls to learn a new one.
+const LEARNING: f32 = 1.0 / 16.0;
+
+/// The evidence against one dependency.
+#[derive(Clone, Debug)]
+pub struct Detector {
+    sum: f32,
+    /// The learned share of failures in health.
+    baseline: f32,
+    /// What one failure adds and one success takes, at this baseline.
+    up: f32,
+    down: f32,
+    at: Time,
+    /// The stretch since the baseline last moved.
+    calls: u16,
+    failures: u16,
+}
+
+impl Default for Detector {
+    fn default() -> Self {
+        let mut detector = Self {
+            sum: 0.0,
+            baseline: 0.01,
+            up: 0.0,
+            down: 0.0,
+            at: Time::ORIGIN,
+            calls: 0,
+            failures: 0,
+        };
+        detector.weigh();
+        detector
+    }
+}
+
+impl Detector {
+    /// Adds outcomes that ended at `now`, as their net sum. True: it trips.
+    pub fn record(&mut self, successes: u32, failures: u32, now: Time) -> bool {
+        if self.sum > 0.0 {
+            self.sum = self.decayed(now);
+        }
+        self.at = self.at.max(now);
+        let net = failures as f32 * self.up - successes as f32 * self.down;
+        self.sum = (self.sum + net).max(0.0);
+        self.learn(successes, failures);
+        self.sum >= THRESHOLD
+    }
+
+    /// How much of what a trip needs has been seen, from 0; above 1 it has tripped.
+    pub fn suspicion(&self, now: Time) -> f32 {
+        self.decayed(now) / THRESHOLD
+    }
+
+    /// Forgets the evidence and keeps the baseline.
+    pub fn clear(&mut self) {
+        (self.sum, self.calls, self.failures) = (0.0, 0, 0);
+    }
+
+    fn decayed(&self, now: Time) -> f32 {
+        let half_lives = now.since(self.at).0 as f32 / HALF_LIFE.0 as f32;
+        self.sum * (-half_lives).exp2()
+    }
+
+    fn learn(&mut self, successes: u32, failures: u32) {
+        let clip = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);
+        self.failures = self.failures.saturating_add(clip(failures));
+        self.calls = self
+            .calls
+            .saturating_add(clip(successes))
+            .saturating_add(clip(failures));
+        if self.sum > 0.0 || self.calls < LESSON {
+            return;
+        }
+        let seen = f32::from(self.failures) / f32::from(self.calls);
+        let lessons = f32::from(self.calls / LESSON).min(1.0 / LEARNING);
+        self.baseline += (seen.min(1.0) - self.baseline) * LEARNING * lessons;
+        (self.calls, self.failures) = (0, 0);
+        self.weigh();
+    }
+
+    fn weigh(&mut self) {
+        let p0 = (2.0 * self.baseline).clamp(0.02, 0.2);
+        let p1 = (5.0 * p0).clamp(0.5, 0.9);
+        self.up = (p1 / p0).ln();
+        self.down = ((1.0 - p0) / (1.0 - p1)).ln();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trips_after(detector: &mut Detector, outcomes: impl Iterator<Item = bool>) -> Option<usize> {
+        outcomes.enumerate().find_map(|(index, failed)| {
+            let (good, bad) = (u32::from(!failed), u32::from(failed));
+            detector.record(good, bad, Time(1)).then_some(index + 1)
+        })
+    }
+
+    /// A fixed stream in which about `per_mille` of a thousand calls fail.
+    fn stream(per_mille: u64, seed: u64) -> impl Iterator<Item = bool> {
+        (0..).map(move |index: u64| {
+            let mut z = (index ^ (seed << 40)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            (z ^ (z >> 31)) % 1000 < per_mille
+        })
+    }
+
+    #[test]
+    fn five_straight_failures_trip_and_four_do_not() {
+        let mut detector = Detector::default();
+        assert!(!detector.record(0, 4, Time(1)));
+        assert!(detector.record(0, 1, Time(1)));
+    }
+
+    #[test]
+    fn half_failures_trip_after_eleven_samples_on_average() {
+        let mut total = 0;
+        for seed in 0..1000 {
+            let mut detector = Detector::default();
+            trips_after(&mut detector, stream(10, seed).take(200));
+            detector.clear();
+            total += trips_after(&mut detector, stream(500, seed + 5000)).unwrap();
+        }
+        assert!(
+            total <= 11_600,
+            "{} samples on average",
+            f64::from(total as u32) / 1000.0
+        );
+    }
+
+    #[test]
+    fn two_percent_failures_never_trip_in_three_million_samples() {
+        let mut detector = Detector::default();
+        assert_eq!(
+            trips_after(&mut detector, stream(20, 9).take(3_000_000)),
+            None
+        );
+    }
+
+    #[test]
+    fn a_learned_baseline_tolerates_what_is_usual() {
+        let mut detector = Detector::default();
+        assert_eq!(
+            trips_after(&mut detector, stream(30, 1).take(100_000)),
+            None
+        );
+        assert!(detector.baseline > 0.02, "{}", detector.baseline);
+    }
+
+    #[test]
+    fn old_evidence_decays() {
+        let mut detector = Detector::default();
+        detector.record(0, 4, Time(1));
+        assert!(!detector.record(0, 1, Time(1) + Nanos::from_secs(60)));
+    }
+
+    #[test]
+    fn an_outage_teaches_nothing() {
+        let mut detector = Detector::default();
+        let before = detector.baseline;
+        detector.record(0, 1000, Time(1));
+        assert_eq!(detector.baseline, before);
+    }
+}

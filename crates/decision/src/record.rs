@@ -1,0 +1,310 @@
+//! All that is remembered of one dependency, and the steps that every question and report
+//! begins with.
+//!
+//! A record is made small, since there may be a million: what every dependency needs is
+//! inline, everything else is allocated on use and freed when it is empty. It holds no
+//! policy and no name; those are shared or kept beside it.
+
+use crate::{
+    Nanos, Policy, Time,
+    breaker::{Breaker, Cause, Phase, Trips},
+    budget::Budget,
+    permit::{Outcome, OutcomeKind},
+    policy::Detect,
+    rate::Rate,
+    replay::Replays,
+    tickets::Tickets,
+    window::Counts,
+};
+
+/// Unreported permits that count in one second under the adaptive detector.
+const SILENT_PER_SECOND: u32 = 2;
+
+/// The state of one dependency.
+#[derive(Clone, Debug)]
+pub struct Record {
+    pub breaker: Breaker,
+    pub budget: Budget,
+    pub rate: Rate,
+    pub tickets: Tickets,
+    /// No call goes before this time: the dependency asked the fleet to wait.
+    pub held_until: Time,
+    pub order: Option<Box<Override>>,
+    pub(crate) replays: Option<Box<Replays>>,
+    /// When anything last happened here.
+    pub touched: Time,
+    changes: Option<Box<Vec<Change>>>,
+}
+
+/// An operator's order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override {
+    pub kind: OverrideKind,
+    pub owner: String,
+    pub reason: String,
+    pub set_at: Time,
+    /// `None`: until it is cleared.
+    pub expires: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverrideKind {
+    ForceOpen,
+    ForceClosed,
+}
+
+/// The state of a breaker as callers see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    Closed,
+    Open,
+    HalfOpen,
+    ForcedOpen,
+    ForcedClosed,
+}
+
+/// Something that happened, for events, checkpoints and subscribers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    Transition {
+        from: State,
+        to: State,
+        epoch: u64,
+        cause: Cause,
+    },
+    /// The dependency asked the fleet to wait so long.
+    Held(Nanos),
+}
+
+/// What a step may know besides the record: the clock, two draws, and the last restart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Context {
+    pub now: Time,
+    pub sample: Sample,
+    /// When the service started, unless it started for the first time: leases and floors
+    /// of the run before are not known.
+    pub restarted: Option<Time>,
+}
+
+/// Two independent draws, each uniform in [0, 1).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// Places a delay below its ceiling.
+    pub jitter: f64,
+    /// Spreads those that are told the same time.
+    pub spread: f64,
+}
+
+impl Context {
+    /// Before this time no probe is leased.
+    pub fn probes_from(&self, policy: &Policy) -> Time {
+        self.restarted
+            .map_or(Time::ORIGIN, |start| start + policy.breaker.probe_lease)
+    }
+
+    /// Before this time the floor of the budget counts as spent.
+    pub fn floor_from(&self, policy: &Policy) -> Time {
+        self.restarted
+            .map_or(Time::ORIGIN, |start| start + policy.budget.ttl)
+    }
+}
+
+impl Record {
+    /// A closed breaker with nothing remembered. `epoch` must exceed every epoch that the
+    /// name had before.
+    pub fn new(epoch: u64, now: Time) -> Self {
+        Self {
+            breaker: Breaker::new(epoch, now),
+            budget: Budget::default(),
+            rate: Rate::default(),
+            tickets: Tickets::default(),
+            held_until: Time::ORIGIN,
+            order: None,
+            replays: None,
+            touched: now,
+            changes: None,
+        }
+    }
+
+    /// The override in force at `now`.
+    pub fn order_at(&self, now: Time) -> Option<&Override> {
+        let order = self.order.as_deref()?;
+        order.expires.is_none_or(|end| now < end).then_some(order)
+    }
+
+    /// The state at `now`, as callers see it.
+    pub fn state(&self, policy: &Policy, now: Time) -> State {
+        match self.order.as_deref() {
+            Some(_) => match self.order_at(now).map(|order| order.kind) {
+                Some(OverrideKind::ForceOpen) => State::ForcedOpen,
+                Some(OverrideKind::ForceClosed) => State::ForcedClosed,
+                // It has ended, which leaves the breaker closed.
+                None => State::Closed,
+            },
+            None => match policy.breaker.mode {
+                crate::policy::Mode::Enforce => self.inner_state(now),
+                crate::policy::Mode::Shadow | crate::policy::Mode::Off => State::Closed,
+            },
+        }
+    }
+
+    /// The state of the breaker itself, whatever its mode and override.
+    pub fn inner_state(&self, now: Time) -> State {
+        match self.breaker.phase {
+            Phase::Closed => State::Closed,
+            Phase::Open if now < self.breaker.open_until => State::Open,
+            Phase::Open | Phase::HalfOpen => State::HalfOpen,
+        }
+    }
+
+    /// What has happened since this was last called.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        self.changes
+            .take()
+            .map_or_else(Vec::new, |changes| *changes)
+    }
+
+    pub fn has_changes(&self) -> bool {
+        self.changes.is_some()
+    }
+
+    pub(crate) fn note(&mut self, change: Change) {
+        self.changes.get_or_insert_default().push(change);
+    }
+
+    /// Notes a transition of the breaker that has just been made.
+    pub(crate) fn note_transition(&mut self, from: State, now: Time) {
+        self.tickets.begin_epoch();
+        let (to, epoch, cause) = (
+            self.inner_state(now),
+            self.breaker.epoch,
+            self.breaker.cause,
+        );
+        let to = match self.order_at(now).map(|order| order.kind) {
+            Some(OverrideKind::ForceOpen) => State::ForcedOpen,
+            Some(OverrideKind::ForceClosed) => State::ForcedClosed,
+            None => to,
+        };
+        self.note(Change::Transition {
+            from,
+            to,
+            epoch,
+            cause,
+        });
+    }
+
+    /// Does what time alone has brought about: the end of an override, silence of permits
+    /// that were never reported, answers too old to be given again.
+    pub fn advance(&mut self, policy: &Policy, context: &Context) {
+        let now = context.now;
+        self.touched = self.touched.max(now);
+        if self.order.is_some() && self.order_at(now).is_none() {
+            let from = self.ordered_state();
+            self.order = None;
+            self.breaker.level = 0;
+            self.breaker.close(Cause::OverrideExpired, now);
+            self.note_transition(from, now);
+        }
+        while let Some(silence) = self.tickets.expire(now) {
+            self.count_silence(policy, silence.permits, silence.ended, now);
+        }
+        if let Some(replays) = &mut self.replays {
+            replays.forget_old(now);
+            if replays.is_empty() {
+                self.replays = None;
+            }
+        }
+    }
+
+    /// The state that the override in the record stands for, whether it has ended or not.
+    pub(crate) fn ordered_state(&self) -> State {
+        match self.order.as_ref().map(|order| order.kind) {
+            Some(OverrideKind::ForceOpen) => State::ForcedOpen,
+            Some(OverrideKind::ForceClosed) => State::ForcedClosed,
+            None => State::Closed,
+        }
+    }
+
+    fn count_silence(&mut self, policy: &Policy, permits: u32, ended: Time, now: Time) {
+        if permits == 0 {
+            return;
+        }
+        let counts = match policy.breaker.detect {
+            Detect::Adaptive => {
+                let failures = permits.min(SILENT_PER_SECOND);
+                Counts {
+                    calls: failures,
+                    failures,
+                    slow: 0,
+                }
+            }
+            Detect::Window(_) => Counts {
+                calls: permits,
+                failures: if policy.breaker.slow_counts_as_failure {
+                    permits
+                } else {
+                    0
+                },
+                slow: permits,
+            },
+        };
+        self.count(policy, counts, ended.min(now), now);
+    }
+
+    /// Counts calls of the current epoch and notes the trip, if they bring one.
+    pub(crate) fn count(&mut self, policy: &Policy, counts: Counts, at: Time, now: Time) {
+        let trips = match self.order_at(now) {
+            Some(_) => Trips::Never,
+            None => Trips::WhenReached,
+        };
+        let from = self.inner_state(now);
+        if self.breaker.count(&policy.breaker, counts, at, now, trips) {
+            self.note_transition(from, now);
+        }
+    }
+
+    /// Takes one outcome of the current epoch into the state. `held_lease`: it is that of
+    /// a probe whose lease was live.
+    pub(crate) fn take_outcome(
+        &mut self,
+        policy: &Policy,
+        outcome: &Outcome,
+        held_lease: bool,
+        now: Time,
+    ) {
+        self.breaker.note_second(&policy.breaker, outcome, now);
+        if held_lease && self.breaker.phase == Phase::HalfOpen {
+            let from = self.inner_state(now);
+            if self.breaker.end_probe(&policy.breaker, outcome, now) {
+                self.note_transition(from, now);
+            }
+        } else if let crate::breaker::Verdict::Counted(call) =
+            Breaker::verdict(&policy.breaker, outcome)
+        {
+            let counts = Counts {
+                calls: 1,
+                failures: u32::from(call.failed),
+                slow: u32::from(call.slow),
+            };
+            self.count(policy, counts, now, now);
+        }
+        self.take_hold(policy, outcome, now);
+    }
+
+    /// A pushback of a policy whose scope is the dependency holds the fleet, for
+    /// `pushback.max` at most.
+    fn take_hold(&mut self, policy: &Policy, outcome: &Outcome, now: Time) {
+        let Some(asked) = outcome.pushback.filter(|asked| !asked.is_zero()) else {
+            return;
+        };
+        let binds_all = match policy.pushback.scope {
+            crate::policy::PushbackScope::Caller => false,
+            crate::policy::PushbackScope::Dependency => outcome.kind != OutcomeKind::Success,
+        };
+        let until = now + asked.min(policy.pushback.max);
+        if binds_all && until > self.held_until {
+            self.held_until = until;
+            self.note(Change::Held(now.until(until)));
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What becomes of a report.
+//!
+//! A permit counts once: the first report wins. A report of another epoch says nothing
+//! about the present state, but it is answered, and its lease returns. The answer always
+//! says which.
+
+use crate::{
+    Policy, Record, Time,
+    permit::{Outcome, OutcomeKind, Permit, Reported},
+    record::Context,
+    tickets::Ticket,
+    window::Counts,
+};
+
+/// Attempts that one client made on pushed state, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// The epoch of the pushed state.
+    pub epoch: u64,
+    /// Attempts that started; the others are attempts that ended.
+    pub first_attempts: u32,
+    pub successes: u32,
+    pub failures: u32,
+    pub timeouts: u32,
+    pub throttled: u32,
+    pub rejected: u32,
+    /// Of those that ended, the slow ones.
+    pub slow: u32,
+}
+
+/// Takes the report of one granted attempt. `permit` is one that this service gave out for
+/// this dependency, in this run.
+pub fn report(
+    policy: &Policy,
+    record: &mut Record,
+    permit: &Permit,
+    outcome: &Outcome,
+    context: &Context,
+) -> Reported {
+    record.advance(policy, context);
+    take_report(policy, record, permit, outcome, context.now)
+}
+
+/// As [`report`], on a record that has been advanced to `now`.
+pub(crate) fn take_report(
+    policy: &Policy,
+    record: &mut Record,
+    permit: &Permit,
+    outcome: &Outcome,
+    now: Time,
+) -> Reported {
+    if now >= permit.expires {
+        return Reported::Expired;
+    }
+    match record.tickets.look(permit.serial) {
+        Ticket::Unknown => return Reported::Unknown,
+        Ticket::Reported | Ticket::Followed => return Reported::Duplicate,
+        Ticket::Unreported => {}
+    }
+    match outcome.kind {
+        OutcomeKind::Success => record.tickets.settle(permit.serial),
+        OutcomeKind::Failure
+        | OutcomeKind::Timeout
+        | OutcomeKind::NotSent
+        | OutcomeKind::Throttled
+        | OutcomeKind::Rejected
+        | OutcomeKind::Ignored
+        | OutcomeKind::Cancelled => record.tickets.report(permit.serial),
+    }
+    let held_lease = record.breaker.end_lease(permit.serial, now);
+    if permit.epoch != record.breaker.epoch {
+        return Reported::StaleEpoch;
+    }
+    record.take_outcome(policy, outcome, held_lease, now);
+    Reported::Ok
+}
+
+/// Takes the tally of attempts that were made without asking.
+pub fn tally(policy: &Policy, record: &mut Record, tally: &Tally, context: &Context) -> Reported {
+    record.advance(policy, context);
+    let now = context.now;
+    record
+        .budget
+        .deposit(&policy.budget, tally.first_attempts, now);
+    if tally.epoch != record.breaker.epoch {
+        return Reported::StaleEpoch;
+    }
+    record.count(policy, counts(policy, tally), now, now);
+    Reported::Ok
+}
+
+fn counts(policy: &Policy, tally: &Tally) -> Counts {
+    let counted = |count: u32, counts: bool| if counts { count } else { 0 };
+    let failures = tally
+        .failures
+        .saturating_add(tally.timeouts)
+        .saturating_add(counted(tally.throttled, policy.breaker.count_throttled))
+        .saturating_add(counted(tally.rejected, policy.breaker.count_rejected));
+    let calls = tally.successes.saturating_add(failures);
+    let slow = tally.slow.min(calls);
+    let slow_successes = slow.saturating_sub(failures).min(tally.successes);
+    let failures = match policy.breaker.slow_counts_as_failure {
+        true => failures.saturating_add(slow_successes),
+        false => failures,
+    };
+    Counts {
+        calls,
+        failures,
+        slow,
+    }
+}

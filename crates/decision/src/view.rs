@@ -1,0 +1,108 @@
+//! What a reader is shown: the state as a function of the record and the clock. Reading
+//! takes no permit and changes no epoch.
+
+use std::fmt;
+
+use crate::{
+    Nanos, Policy, Record, Time,
+    breaker::{Cause, Phase},
+    budget::Level,
+    policy::Mode,
+    record::{Context, State},
+    window::{Counts, Reached},
+};
+
+/// One dependency, as of `now`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    pub state: State,
+    pub epoch: u64,
+    pub in_state_for: Nanos,
+    /// Open: until the first probe.
+    pub open_for: Option<Nanos>,
+    pub cause: Cause,
+    pub held_for: Option<Nanos>,
+    pub probes_out: u32,
+    pub permits_out: u64,
+    pub budget: Level,
+    pub counts: Counts,
+    /// 0 to 1.
+    pub suspicion: f32,
+    pub trips: u64,
+    /// What a breaker in shadow mode would be.
+    pub shadow: Option<State>,
+}
+
+pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
+    let now = context.now;
+    let breaker = &record.breaker;
+    let state = record.state(policy, now);
+    let began = match (breaker.phase, record.inner_state(now)) {
+        // Awaiting its first probe since the end of the open period.
+        (Phase::Open, State::HalfOpen) if state == State::HalfOpen => breaker.open_until,
+        _ => breaker.since,
+    };
+    let held = now.until(record.held_until);
+    View {
+        state,
+        epoch: breaker.epoch,
+        in_state_for: now.since(began),
+        open_for: (state == State::Open).then(|| now.until(breaker.open_until)),
+        cause: breaker.cause,
+        held_for: (!held.is_zero()).then_some(held),
+        probes_out: breaker.probes_out(now),
+        permits_out: record.tickets.outstanding(),
+        budget: record
+            .budget
+            .level(&policy.budget, context.floor_from(policy), now),
+        counts: breaker.counts(now),
+        suspicion: breaker.suspicion(now).min(1.0),
+        trips: breaker.trips,
+        shadow: (policy.breaker.mode == Mode::Shadow).then(|| record.inner_state(now)),
+    }
+}
+
+/// Whether the record holds nothing that a new one would not: it may be evicted.
+pub fn is_idle(record: &Record, idle_for: Nanos, now: Time) -> bool {
+    record.breaker.phase == Phase::Closed
+        && record.order.is_none()
+        && now >= record.held_until
+        && now.since(record.touched) >= idle_for
+        && now >= record.tickets.last_end()
+        && now >= record.breaker.last_lease_end()
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::New => write!(f, "no transition yet"),
+            Self::Suspicion(share) => {
+                write!(
+                    f,
+                    "evidence of failure at {:.0} % of the threshold",
+                    share * 100.0
+                )
+            }
+            Self::Window(Reached::ConsecutiveFailures(count)) => {
+                write!(f, "{count} failures in a row")
+            }
+            Self::Window(Reached::FailureRatio(Counts {
+                calls, failures, ..
+            })) => {
+                write!(f, "{failures} of {calls} calls failed")
+            }
+            Self::Window(Reached::SlowRatio(Counts { calls, slow, .. })) => {
+                write!(f, "{slow} of {calls} calls were slow")
+            }
+            Self::ProbeFailed(kind) => write!(f, "a probe ended as {kind}"),
+            Self::ProbeSlow(latency) => write!(f, "a probe took {latency}"),
+            Self::FirstProbe => write!(f, "the open period is over; probing"),
+            Self::ProbesSucceeded(count) => write!(f, "{count} probes succeeded"),
+            Self::Override => write!(f, "forced by an operator"),
+            Self::OverrideCleared => write!(f, "an operator ended the override"),
+            Self::OverrideExpired => write!(f, "the override expired"),
+            Self::Reset => write!(f, "reset by an operator"),
+            Self::Restored => write!(f, "restored after a restart"),
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! What the last calls were: the last N, or those of the last span of time.
+//!
+//! A window of time is a ring of ten buckets over `(now - span, now]`, exact to a bucket; a
+//! step costs at most one ring, however long nothing happened. It slides: a window emptied
+//! at fixed times would see 90 % failures where the last ten seconds hold 9 %, and miss a
+//! burst that straddles its edge.
+
+use std::collections::VecDeque;
+
+use crate::{Nanos, Time, policy, policy::WindowSize};
+
+const BUCKETS: u64 = 10;
+
+/// The calls in the window.
+#[derive(Clone, Debug)]
+pub struct Window {
+    calls: Calls,
+    /// Failures since the last success.
+    consecutive_failures: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Calls {
+    Time {
+        bucket: u64,
+        newest: u64,
+        ring: [Counts; BUCKETS as usize],
+    },
+    Last {
+        limit: u32,
+        calls: VecDeque<Call>,
+        totals: Counts,
+    },
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    pub failed: bool,
+    pub slow: bool,
+}
+
+/// Calls counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub calls: u32,
+    pub failures: u32,
+    pub slow: u32,
+}
+
+/// Which threshold was reached, with its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    ConsecutiveFailures(u32),
+    FailureRatio(Counts),
+    SlowRatio(Counts),
+}
+
+impl Window {
+    pub fn new(size: WindowSize, now: Time) -> Self {
+        let calls = match size {
+            WindowSize::Time(span) => {
+                let bucket = bucket_length(span);
+                Calls::Time {
+                    bucket,
+                    newest: now.0 / bucket,
+                    ring: Default::default(),
+                }
+            }
+            WindowSize::Calls(limit) => Calls::Last {
+                limit: limit.max(1),
+                calls: VecDeque::new(),
+                totals: Counts::default(),
+            },
+        };
+        Self {
+            calls,
+            consecutive_failures: 0,
+        }
+    }
+
+    /// Whether this window was made for `size`.
+    pub fn fits(&self, size: WindowSize) -> bool {
+        match (&self.calls, size) {
+            (Calls::Time { bucket, .. }, WindowSize::Time(span)) => *bucket == bucket_length(span),
+            (Calls::Last { limit, .. }, WindowSize::Calls(calls)) => *limit == calls.max(1),
+            (Calls::Time { .. }, WindowSize::Calls(_)) => false,
+            (Calls::Last { .. }, WindowSize::Time(_)) => false,
+        }
+    }
+
+    /// Adds `count` calls that ended alike at `now`.
+    pub fn record(&mut self, call: Call, count: u32, now: Time) {
+        if count == 0 {
+            return;
+        }
+        self.consecutive_failures = match call.failed {
+            true => self.consecutive_failures.saturating_add(count),
+            false => 0,
+        };
+        match &mut self.calls {
+            Calls::Time {
+                bucket,
+                newest,
+                ring,
+            } => {
+                let index = now.0 / *bucket;
+                turn(ring, newest, index);
+                // A call of the past belongs into its own bucket, if that is still there.
+                if *newest - index.min(*newest) < BUCKETS {
+                    ring[(index % BUCKETS) as usize].add(call, count);
+                }
+            }
+            Calls::Last {
+                limit,
+                calls,
+                totals,
+            } => {
+                for _ in 0..count.min(*limit) {
+                    if calls.len() >= *limit as usize
+                        && let Some(oldest) = calls.pop_front()
+                    {
+                        totals.remove(oldest);
+                    }
+                    calls.push_back(call);
+                    totals.add(call, 1);
+                }
+            }
+        }
+    }
+
+    /// The calls in the window at `now`. Changes nothing.
+    pub fn counts(&self, now: Time) -> Counts {
+        match &self.calls {
+            Calls::Time {
+                bucket,
+                newest,
+                ring,
+            } => {
+                let oldest = (now.0 / bucket).saturating_sub(BUCKETS - 1);
+                let held = newest.saturating_sub(BUCKETS - 1)..=*newest;
+                held.filter(|index| *index >= oldest)
+                    .map(|index| ring[(index % BUCKETS) as usize])
+                    .fold(Counts::default(), Counts::plus)
+            }
+            Calls::Last { totals, .. } => *totals,
+        }
+    }
+
+    /// The first threshold of `policy` that is reached at `now`.
+    pub fn reached(&self, policy: &policy::Window, slow: bool, now: Time) -> Option<Reached> {
+        if policy.consecutive_failures > 0
+            && self.consecutive_failures >= policy.consecutive_failures
+        {
+            return Some(Reached::ConsecutiveFailures(self.consecutive_failures));
+        }
+        let counts = self.counts(now);
+        let (calls, failures) = (u64::from(counts.calls), u64::from(counts.failures));
+        if counts.calls < policy.min_calls {
+            None
+        } else if policy.failure_ratio.reached_by(failures, calls) {
+            Some(Reached::FailureRatio(counts))
+        } else if slow && policy.slow_ratio.reached_by(u64::from(counts.slow), calls) {
+            Some(Reached::SlowRatio(counts))
+        } else {
+            None
+        }
+    }
+}
+
+impl Counts {
+    fn add(&mut self, call: Call, count: u32) {
+        self.calls = self.calls.saturating_add(count);
+        self.failures = self
+            .failures
+            .saturating_add(if call.failed { count } else { 0 });
+        self.slow = self.slow.saturating_add(if call.slow { count } else { 0 });
+    }
+
+    fn remove(&mut self, call: Call) {
+        self.calls = self.calls.saturating_sub(1);
+        self.failures = self.failures.saturating_sub(u32::from(call.failed));
+        self.slow = self.slow.saturating_sub(u32::from(call.slow));
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            calls: self.calls.saturating_add(other.calls),
+            failures: self.failures.saturating_add(other.failures),
+            slow: self.slow.saturating_add(other.slow),
+        }
+    }
+}
+
+fn bucket_length(span: Nanos) -> u64 {
+    span.0.div_ceil(BUCKETS).max(1)
+}
+
+/// Empties the buckets between the newest one and `index`: one ring at most.
+fn turn(ring: &mut [Counts; BUCKETS as usize], newest: &mut u64, index: u64) {
+    let passed = index.saturating_sub(*newest).min(BUCKETS);
+    for step in 0..passed {
+        ring[((index - step) % BUCKETS) as usize] = Counts::default();
+    }
+    *newest = index.max(*newest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Share;
+
+    const GOOD: Call = Call {
+        failed: false,
+        slow: false,
+    };
+    const BAD: Call = Call {
+        failed: true,
+        slow: false,
+    };
+
+    fn at(seconds: f64) -> Time {
+        Time((seconds * 1e9).round() as u64)
+    }
+
+    fn ten_seconds() -> Window {
+        Window::new(WindowSize::Time(Nanos::from_secs(10)), Time::ORIGIN)
+    }
+
+    fn policy(min_calls: u32) -> policy::Window {
+        policy::Window {
+            min_calls,
+            ..policy::Window::default()
+        }
+    }
+
+    #[test]
+    fn b24a_the_window_slides() {
+        let mut window = ten_seconds();
+        for second in 1..=10_u32 {
+            let bad = if second == 10 { 900 } else { 0 };
+            window.record(GOOD, 1000 - bad, at(f64::from(second) - 0.5));
+            window.record(BAD, bad, at(f64::from(second) - 0.4));
+            assert_eq!(
+                window.reached(&policy(10), false, at(f64::from(second) - 0.3)),
+                None
+            );
+        }
+        let counts = window.counts(at(9.9));
+        assert_eq!((counts.failures, counts.calls), (900, 10_000));
+    }
+
+    #[test]
+    fn b24b_a_burst_across_an_edge_is_one_burst() {
+        let mut window = ten_seconds();
+        for _ in 0..6 {
+            window.record(BAD, 1, at(9.9));
+        }
+        let mut opened_on = 6;
+        while window.reached(&policy(10), false, at(10.1)).is_none() {
+            window.record(BAD, 1, at(10.1));
+            opened_on += 1;
+        }
+        assert_eq!(opened_on, 10);
+    }
+
+    #[test]
+    fn b24c_after_three_windows_every_total_is_zero() {
+        let mut window = ten_seconds();
+        window.record(
+            Call {
+                failed: true,
+                slow: true,
+            },
+            7,
+            at(1.0),
+        );
+        assert_eq!(window.counts(at(31.0)), Counts::default());
+    }
+
+    #[test]
+    fn b24d_a_month_of_idleness_costs_one_ring() {
+        let mut window = ten_seconds();
+        window.record(BAD, 1, at(1.0));
+        window.record(BAD, 1, at(30.0 * 86_400.0));
+        assert_eq!(window.counts(at(30.0 * 86_400.0)).calls, 1);
+    }
+
+    #[test]
+    fn b24e_the_window_is_open_at_its_old_end() {
+        let mut window = ten_seconds();
+        window.record(BAD, 1, at(0.0));
+        assert_eq!(window.counts(at(9.999)).calls, 1);
+        assert_eq!(window.counts(at(10.0)).calls, 0);
+    }
+
+    #[test]
+    fn b24f_consecutive_failures_are_consecutive() {
+        let policy = policy::Window {
+            consecutive_failures: 2,
+            ..policy(20_000)
+        };
+        let mut window = ten_seconds();
+        window.record(BAD, 1, at(1.0));
+        window.record(GOOD, 10_000, at(1.0));
+        window.record(BAD, 1, at(1.0));
+        assert_eq!(window.reached(&policy, false, at(1.0)), None);
+        window.record(BAD, 1, at(1.0));
+        let reached = window.reached(&policy, false, at(1.0));
+        assert_eq!(reached, Some(Reached::ConsecutiveFailures(2)));
+    }
+
+    #[test]
+    fn a_window_of_calls_holds_the_last_ones() {
+        let mut window = Window::new(WindowSize::Calls(5), Time::ORIGIN);
+        window.record(BAD, 3, at(0.0));
+        window.record(GOOD, 4, at(0.0));
+        let counts = window.counts(at(99.0));
+        assert_eq!((counts.calls, counts.failures), (5, 1));
+    }
+
+    #[test]
+    fn a_success_that_fills_the_minimum_is_evaluated() {
+        let mut window = ten_seconds();
+        window.record(BAD, 9, at(1.0));
+        assert_eq!(window.reached(&policy(10), false, at(1.0)), None);
+        window.record(GOOD, 1, at(1.0));
+        assert!(window.reached(&policy(10), false, at(1.0)).is_some());
+    }
+
+    #[test]
+    fn slow_calls_count_where_the_policy_looks_at_them() {
+        let policy = policy::Window {
+            slow_ratio: Share(500_000),
+            ..policy(2)
+        };
+        let mut window = ten_seconds();
+        window.record(
+            Call {
+                failed: false,
+                slow: true,
+            },
+            2,
+            at(1.0),
+        );
+        assert_eq!(window.reached(&policy, false, at(1.0)), None);
+        assert!(window.reached(&policy, true, at(1.0)).is_some());
+    }
+}

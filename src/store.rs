@@ -1,0 +1,85 @@
+//! The records of all dependencies, changed by one verb.
+//!
+//! A rule is a function that is handed to the store and applied while nobody else sees the
+//! record, so nothing can be checked first and changed later. A store may apply it more than
+//! once to the same state, if somebody else was faster; it keeps the last result.
+
+pub mod memory;
+
+use std::{future::Future, sync::Arc};
+
+use holdoff_decision::{Policy, Record};
+
+pub use memory::MemoryStore;
+
+use crate::permit::DependencyId;
+
+/// A record and what stands beside it.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    pub name: Name,
+    /// As resolved at `generation`; resolved again where the policies have changed since.
+    pub policy: Arc<Policy>,
+    pub generation: u32,
+    pub record: Record,
+}
+
+/// A dependency's full name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name {
+    pub namespace: Arc<str>,
+    pub dependency: Box<str>,
+}
+
+/// What a new record begins with, and how many there may be.
+#[derive(Clone, Debug)]
+pub struct Seed {
+    pub dependency: Box<str>,
+    pub policy: Arc<Policy>,
+    pub generation: u32,
+    pub record: Record,
+    /// In the namespace; at least 1.
+    pub max_dependencies: u32,
+    /// In all namespaces together; at least 1.
+    pub max_total: u32,
+}
+
+/// Why a record could not be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    #[error("there is no such dependency")]
+    Unknown,
+    #[error("the namespace `{namespace}` has its {limit} dependencies already; raise max_dependencies or wait until an idle one is dropped")]
+    NamespaceFull { namespace: String, limit: u32 },
+    #[error("the service has its {limit} dependencies already; raise max_dependencies_total or wait until an idle one is dropped")]
+    Full { limit: u32 },
+}
+
+/// Holds the records. See the module.
+pub trait Store: Send + Sync + 'static {
+    /// Applies `rule` to the record of `id`, which is first made from `seed` where there is
+    /// none. `seed` is given the first epoch that the name has not had.
+    ///
+    /// # Errors
+    /// What `seed` says, or that there is no room. The store is then unchanged.
+    fn transact<R: Send>(
+        &self,
+        id: DependencyId,
+        namespace: &str,
+        seed: impl FnOnce(u64) -> Result<Seed, StoreError> + Send,
+        rule: impl FnMut(&mut Slot) -> R + Send,
+    ) -> impl Future<Output = Result<R, StoreError>> + Send;
+
+    /// Shows every record to `visit`, in no order. Costs as much as there are records.
+    fn visit(&self, visit: &mut dyn FnMut(DependencyId, &Slot));
+
+    /// Drops the records that `droppable` names and returns their names.
+    fn evict(&self, droppable: &mut dyn FnMut(&Slot) -> bool) -> Vec<Name>;
+
+    /// How many records there are.
+    fn len(&self) -> usize;
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
