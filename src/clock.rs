@@ -17,14 +17,20 @@ use holdoff_decision::{Nanos, Time};
 /// Where the time comes from.
 #[derive(Clone, Debug)]
 pub enum Clock {
-    System { started: quanta::Instant, origin: Time },
+    System {
+        started: quanta::Instant,
+        origin: Time,
+    },
     /// Stands still until a test moves it.
     Manual(Arc<AtomicU64>),
 }
 
 impl Clock {
     pub fn system() -> Self {
-        Self::System { started: quanta::Instant::now(), origin: of_wall(SystemTime::now()) }
+        Self::System {
+            started: quanta::Instant::now(),
+            origin: of_wall(SystemTime::now()),
+        }
     }
 
     /// A clock for tests, and the handle that moves it.
@@ -56,6 +62,8 @@ pub fn to_wall(time: Time) -> SystemTime {
 
 /// The instant of a wall clock; its origin for what was before 1970.
 pub fn of_wall(wall: SystemTime) -> Time {
-    let since = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = wall
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     Time::ORIGIN + Nanos::from(since)
 }

@@ -22,7 +22,10 @@ impl Entropy {
     pub fn bits(&self) -> u64 {
         match self {
             Self::System => rand::rng().next_u64(),
-            Self::Seeded(rng) => rng.lock().unwrap_or_else(PoisonError::into_inner).next_u64(),
+            Self::Seeded(rng) => rng
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .next_u64(),
         }
     }
 

@@ -50,7 +50,10 @@ pub struct PermitCodec {
 impl PermitCodec {
     /// `boot` rises with each start that keeps the key.
     pub fn new(key: [u8; 16], boot: u64) -> Self {
-        Self { key, boot: boot as u32 }
+        Self {
+            key,
+            boot: boot as u32,
+        }
     }
 
     pub fn dependency(&self, namespace: &str, name: &str) -> DependencyId {
@@ -166,7 +169,10 @@ mod tests {
     fn a_permit_reads_back_as_it_was_written() {
         let codec = PermitCodec::new([7; 16], 4);
         let id = codec.dependency("default", "payments");
-        assert_eq!(codec.read(&codec.write(id, &permit())), Read::Permit(id, permit()));
+        assert_eq!(
+            codec.read(&codec.write(id, &permit())),
+            Read::Permit(id, permit())
+        );
     }
 
     #[test]
@@ -174,7 +180,10 @@ mod tests {
         let before = PermitCodec::new([7; 16], 4);
         let id = before.dependency("default", "payments");
         let after = PermitCodec::new([7; 16], 5);
-        assert_eq!(after.read(&before.write(id, &permit())), Read::EarlierRun(id, permit()));
+        assert_eq!(
+            after.read(&before.write(id, &permit())),
+            Read::EarlierRun(id, permit())
+        );
     }
 
     #[test]
@@ -184,7 +193,10 @@ mod tests {
         for at in 0..LENGTH {
             let mut bytes = written.to_vec();
             bytes[at] ^= 0x10;
-            assert!(matches!(codec.read(&bytes), Read::Unknown | Read::Malformed), "byte {at}");
+            assert!(
+                matches!(codec.read(&bytes), Read::Unknown | Read::Malformed),
+                "byte {at}"
+            );
         }
         assert_eq!(codec.read(&written[..LENGTH - 1]), Read::Malformed);
         assert_eq!(codec.read(b""), Read::Malformed);

@@ -49,9 +49,13 @@ pub struct Seed {
 pub enum StoreError {
     #[error("there is no such dependency")]
     Unknown,
-    #[error("the namespace `{namespace}` has its {limit} dependencies already; raise max_dependencies or wait until an idle one is dropped")]
+    #[error(
+        "the namespace `{namespace}` has its {limit} dependencies already; raise max_dependencies or wait until an idle one is dropped"
+    )]
     NamespaceFull { namespace: String, limit: u32 },
-    #[error("the service has its {limit} dependencies already; raise max_dependencies_total or wait until an idle one is dropped")]
+    #[error(
+        "the service has its {limit} dependencies already; raise max_dependencies_total or wait until an idle one is dropped"
+    )]
     Full { limit: u32 },
 }
 

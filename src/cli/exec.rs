@@ -2,29 +2,30 @@
 //! library. The command's output and exit code are its own; what holdoff has to say is
 //! one line on standard error.
 
-use std::{io::Write, path::PathBuf, time::Duration};
+use std::{io::Write, path::PathBuf, pin::pin, time::Duration};
 
 use clap::{Args, builder::FalseyValueParser};
-use holdoff_client::proto::{Caller, Safety, coordinator_service_client::CoordinatorServiceClient};
+use holdoff_client::{CallError, Client, DenialReason, OnDenied, Outcome, Question, Safety};
+use rustix::process::Signal;
 
 use self::{
-    attempts::{Ended, Patience, Plan, Why},
     child::{HeaderSource, Signals},
     classify::Rule,
-    coordination::{Service, Subject},
+    runner::{Over, Plan, Runner, State},
     stdin::{Stdin, StdinChoice},
 };
 use super::{
     Context, connection,
+    escape::escape,
     exit::{Exit, Failure},
     span,
 };
+use crate::policy;
 
-mod attempts;
 mod child;
 mod classify;
-mod coordination;
 mod headers;
+mod runner;
 mod stdin;
 #[cfg(test)]
 mod tests;
@@ -96,7 +97,7 @@ pub struct ExecArgs {
     /// What the caller is
     #[arg(long, value_name = "NAME", default_value = "holdoff-exec")]
     service: String,
-    /// Which one of them; without it, this machine's name
+    /// Which process of it, no two alike; without it, machine, process id and a random part
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
     /// Say nothing of our own
@@ -110,85 +111,165 @@ pub struct ExecArgs {
 /// # Errors
 /// [`Failure::Usage`] for a wrong name or address; an unreachable service is none.
 pub async fn run(context: &Context, args: ExecArgs) -> Result<Exit, Failure> {
-    coordination::check_name(&args.dependency)?;
-    let channel = connection::endpoint(&context.server)?.connect_lazy();
+    if !policy::is_name(&args.dependency) {
+        return Err(Failure::Usage(format!(
+            "--dependency {:?}: must be 1 to 200 bytes of ASCII letters, digits and . _ / : @ -",
+            escape(&args.dependency)
+        )));
+    }
+    let client = client(context, &args)?;
+    let mut signals = Signals::listen()
+        .map_err(|error| Failure::No(format!("cannot listen for signals: {error}")))?;
+    let (question, on_denied) = (question(&args), on_denied(&args));
     let quiet = args.quiet;
-    let notice = if quiet { |_: &str| {} } else { say };
+    let bypassed = std::env::var_os("HOLDOFF_BYPASS").is_some_and(|value| value == "1");
+    let notice = if quiet || bypassed { |_: &str| {} } else { say };
+    let plan = Plan {
+        command: args.command,
+        attempt_timeout: args.attempt_timeout,
+        rule: args.classify,
+        success_codes: args.success_codes,
+        headers: args.retry_after_from,
+    };
+    let runner = Runner::new(plan, Stdin::plan(args.stdin), notice);
+    client.connect(args.ask_timeout).await;
+    let ended = guarded(&client, question, on_denied, &runner, &mut signals).await;
+    client.flush(args.ask_timeout).await;
+    let state = runner.state();
+    if !quiet && let Some(line) = epitaph(&ended, &state) {
+        say(&line);
+    }
+    Ok(exit(&ended, &state))
+}
+
+fn client(context: &Context, args: &ExecArgs) -> Result<Client, Failure> {
+    let endpoint = connection::endpoint(&context.server)?.uri().to_string();
+    let builder = Client::builder()
+        .endpoints([endpoint.trim_end_matches('/')])
+        .namespace(&context.namespace)
+        .service(&args.service)
+        .timeout(args.ask_timeout);
+    let builder = match &args.instance {
+        Some(instance) => builder.instance(instance),
+        None => builder,
+    };
+    builder
+        .build()
+        .map_err(|error| Failure::Usage(error.to_string()))
+}
+
+fn question(args: &ExecArgs) -> Question {
     let safety = match (args.keyed, args.idempotent) {
         (true, _) => Safety::Keyed,
         (false, true) => Safety::Idempotent,
         (false, false) => Safety::Unsafe,
     };
-    let subject = Subject {
-        namespace: context.namespace.clone(),
-        dependency: args.dependency,
-        caller: Caller {
-            service: args.service,
-            instance: args.instance.unwrap_or_else(machine_name),
-        },
-        safety,
-        call_id: format!("{:016x}", rand::random::<u64>()),
-    };
-    let client = CoordinatorServiceClient::new(channel);
-    let mut service = Service::new(client, subject, args.ask_timeout, notice);
-    let mut signals = Signals::listen()
-        .map_err(|error| Failure::No(format!("cannot listen for signals: {error}")))?;
-    let plan = Plan {
-        command: args.command,
-        timeout: args.timeout,
-        attempt_timeout: args.attempt_timeout,
-        max_attempts: args.max_attempts,
-        rule: args.classify,
-        success_codes: args.success_codes,
-        headers: args.retry_after_from,
-        patience: if args.wait {
-            Patience::Wait
-        } else {
-            Patience::FailFast
-        },
-    };
-    let mut stdin = Stdin::plan(args.stdin);
-    let ended = attempts::run(&plan, &mut service, &mut stdin, &mut signals).await;
-    if !quiet && let Some(line) = epitaph(&ended) {
-        say(&line);
+    let question = Question::new(args.dependency.as_str())
+        .safety(safety)
+        .max_attempts(args.max_attempts);
+    match args.timeout {
+        Some(timeout) => question.deadline(timeout),
+        None => question,
     }
-    Ok(exit(&ended))
+}
+
+fn on_denied(args: &ExecArgs) -> OnDenied {
+    if args.wait {
+        OnDenied::Wait
+    } else {
+        OnDenied::Fail
+    }
+}
+
+/// How it all ended.
+#[derive(Debug)]
+enum Ended {
+    Succeeded,
+    /// The client's word, which is the service's where that answered.
+    GaveUp(CallError<Outcome>),
+    /// While nothing ran.
+    Interrupted(Signal),
+}
+
+async fn guarded(
+    client: &Client,
+    question: Question,
+    on_denied: OnDenied,
+    runner: &Runner,
+    signals: &mut Signals,
+) -> Ended {
+    let read = |result: &Result<(), Outcome>| match result {
+        Ok(()) => Outcome::success(),
+        Err(outcome) => outcome.clone(),
+    };
+    let call = client.call(question).on_denied(on_denied).classify(read);
+    let mut running = pin!(call.run(|attempt| runner.attempt(attempt)));
+    let ended = loop {
+        tokio::select! {
+            result = &mut running => break match result {
+                Ok(()) => Ended::Succeeded,
+                Err(error) => Ended::GaveUp(error),
+            },
+            // Dropping the call gives back what it was granted.
+            signal = signals.next() => if !runner.pass_on(signal) {
+                break Ended::Interrupted(signal);
+            },
+        }
+    };
+    runner.clear_up().await;
+    ended
 }
 
 /// Why it stopped, where that is worth a line.
-fn epitaph(ended: &Ended) -> Option<String> {
-    let n = ended.attempts;
-    let after = match n {
+fn epitaph(ended: &Ended, state: &State) -> Option<String> {
+    let runs = state.runs;
+    let head = match runs {
+        0 => "not run".to_owned(),
         1 => "gave up after 1 attempt".to_owned(),
         n => format!("gave up after {n} attempts"),
     };
-    match &ended.why {
-        Why::Succeeded if n <= 1 => None,
-        Why::Succeeded => Some(format!("succeeded at attempt {n}")),
-        Why::Cancelled => None,
-        Why::Limit(what) if n == 0 => Some(format!("not run: {what}")),
-        Why::Limit(what) => Some(format!("{after}: {what}")),
-        Why::NotStarted { cause, .. } => Some(format!("cannot run {cause}")),
-        Why::Denied(stop) => {
-            let head = if n == 0 { "not run" } else { &after };
-            let mut line = format!("{head}: {}", stop.reason);
-            if !stop.detail.is_empty() {
-                line.push_str(&format!(": {}", stop.detail));
-            }
-            if let Some(wait) = stop.retry_after {
-                line.push_str(&format!("; ask again in {}", span::human(wait)));
-            }
-            Some(line)
+    let error = match (ended, &state.over) {
+        (_, Some(Over::Cancelled)) | (Ended::Interrupted(_), _) => return None,
+        (_, Some(Over::NotStarted { cause, .. })) => return Some(format!("cannot run {cause}")),
+        (_, Some(Over::InputSpent)) => {
+            return Some(format!(
+                "{head}: standard input is too long to be given again"
+            ));
         }
+        (Ended::Succeeded, None) if runs <= 1 => return None,
+        (Ended::Succeeded, None) => return Some(format!("succeeded at attempt {runs}")),
+        (Ended::GaveUp(error), None) => error,
+    };
+    let mut line = format!("{head}: {}", reason(error.why.reason));
+    if !error.why.detail.is_empty() {
+        line.push_str(&format!(": {}", escape(&error.why.detail)));
     }
+    if let Some(wait) = error.why.retry_after {
+        line.push_str(&format!("; ask again in {}", span::human(wait)));
+    }
+    Some(line)
 }
 
-fn exit(ended: &Ended) -> Exit {
-    match (&ended.why, ended.code) {
-        (Why::NotStarted { code, .. }, _) => Exit::Command(*code),
-        (Why::Succeeded, _) => Exit::Done,
-        (Why::Denied(_) | Why::Limit(_) | Why::Cancelled, Some(code)) => Exit::Command(code),
-        (Why::Denied(_) | Why::Limit(_) | Why::Cancelled, None) => Exit::No,
+/// The reason in the capitals of the contract: `BudgetExhausted` is `BUDGET_EXHAUSTED`.
+fn reason(reason: DenialReason) -> String {
+    let mut text = String::new();
+    for letter in format!("{reason:?}").chars() {
+        if letter.is_ascii_uppercase() && !text.is_empty() {
+            text.push('_');
+        }
+        text.push(letter.to_ascii_uppercase());
+    }
+    text
+}
+
+fn exit(ended: &Ended, state: &State) -> Exit {
+    match (ended, &state.over, state.code) {
+        (_, Some(Over::NotStarted { code, .. }), _) => Exit::Command(*code),
+        (Ended::Interrupted(signal), _, _) => {
+            Exit::Command(u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX))
+        }
+        (_, _, Some(code)) => Exit::Command(code),
+        (Ended::Succeeded | Ended::GaveUp(_), _, None) => Exit::No,
     }
 }
 
@@ -203,16 +284,4 @@ fn header_source(text: &str) -> Result<HeaderSource, String> {
         "stderr" => Ok(HeaderSource::Stderr),
         path => Ok(HeaderSource::File(PathBuf::from(path))),
     }
-}
-
-/// All commands of one machine are one instance: they share its faults.
-fn machine_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
-        .or_else(|_| std::env::var("HOSTNAME"))
-        .unwrap_or_default();
-    name.trim()
-        .chars()
-        .filter(char::is_ascii)
-        .take(200)
-        .collect()
 }

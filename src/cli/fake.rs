@@ -1,7 +1,8 @@
-//! A coordinator for tests, over a real socket: it grants, except for names that begin
-//! with `no`, and remembers what it was told.
+//! A coordinator for tests, over a real socket: it answers by its script, then grants,
+//! except for names that begin with `no`, and remembers what it was told.
 
 use std::{
+    collections::VecDeque,
     pin::Pin,
     sync::{Arc, Mutex},
 };
@@ -22,6 +23,7 @@ use crate::proto::{
 
 #[derive(Clone, Debug, Default)]
 pub struct Fake {
+    pub script: Arc<Mutex<VecDeque<Verdict>>>,
     pub asked: Arc<Mutex<Vec<AcquireRequest>>>,
     pub reported: Arc<Mutex<Vec<ReportRequest>>>,
 }
@@ -46,18 +48,11 @@ impl Fake {
         }
         let denied = request.dependency.starts_with("no");
         self.asked.lock().unwrap().push(request);
-        let verdict = if denied {
-            Verdict::Denial(Denial {
-                reason: DenialReason::BreakerOpen.into(),
-                retry_after: None,
-                detail: "open for 7.2 s more".to_owned(),
-            })
-        } else {
-            Verdict::Grant(Grant {
-                delay: Some(prost_types::Duration::default()),
-                permit: vec![1, 2, 3].into(),
-                ..Grant::default()
-            })
+        let scripted = self.script.lock().unwrap().pop_front();
+        let verdict = match scripted {
+            Some(verdict) => verdict,
+            None if denied => denial(DenialReason::BreakerOpen, None),
+            None => grant(3),
         };
         Ok(AcquireResponse {
             verdict: Some(verdict),
@@ -106,6 +101,28 @@ impl Fake {
             message: Some(message),
         })
     }
+}
+
+/// Now, with a permit that ends in `permit`.
+pub fn grant(permit: u8) -> Verdict {
+    Verdict::Grant(Grant {
+        delay: Some(prost_types::Duration::default()),
+        permit: vec![1, 2, permit].into(),
+        permit_ttl: Some(prost_types::Duration {
+            seconds: 60,
+            nanos: 0,
+        }),
+        ..Grant::default()
+    })
+}
+
+pub fn denial(reason: DenialReason, retry_after: Option<prost_types::Duration>) -> Verdict {
+    let detail = "open for 7.2 s more".to_owned();
+    Verdict::Denial(Denial {
+        reason: reason.into(),
+        retry_after,
+        detail,
+    })
 }
 
 #[tonic::async_trait]

@@ -88,10 +88,15 @@ impl MemoryStore {
     }
 
     fn admit(&self, namespace: &str, seed: Seed) -> Result<Slot, StoreError> {
-        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut namespaces = self
+            .namespaces
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let total: u64 = namespaces.values().map(|count| u64::from(*count)).sum();
         if total >= u64::from(seed.max_total) {
-            return Err(StoreError::Full { limit: seed.max_total });
+            return Err(StoreError::Full {
+                limit: seed.max_total,
+            });
         }
         let (name, count) = match namespaces.get_key_value(namespace) {
             Some((name, count)) => (Arc::clone(name), *count),
@@ -103,7 +108,10 @@ impl MemoryStore {
         }
         namespaces.insert(Arc::clone(&name), count + 1);
         Ok(Slot {
-            name: Name { namespace: name, dependency: seed.dependency },
+            name: Name {
+                namespace: name,
+                dependency: seed.dependency,
+            },
             policy: seed.policy,
             generation: seed.generation,
             record: seed.record,
@@ -111,7 +119,10 @@ impl MemoryStore {
     }
 
     fn release(&self, evicted: &[Name]) {
-        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut namespaces = self
+            .namespaces
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         for name in evicted {
             if let Some(count) = namespaces.get_mut(&name.namespace) {
                 *count = count.saturating_sub(1);
@@ -143,7 +154,8 @@ impl Store for MemoryStore {
         self.slots.retain(|_, slot| {
             let drops = droppable(slot);
             if drops {
-                self.evicted_epoch.fetch_max(slot.record.breaker.epoch, Ordering::Relaxed);
+                self.evicted_epoch
+                    .fetch_max(slot.record.breaker.epoch, Ordering::Relaxed);
                 evicted.push(slot.name.clone());
             }
             !drops
@@ -153,7 +165,10 @@ impl Store for MemoryStore {
     }
 
     fn len(&self) -> usize {
-        let namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let namespaces = self
+            .namespaces
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         namespaces.values().map(|count| *count as usize).sum()
     }
 }
@@ -186,7 +201,9 @@ mod tests {
         let store = MemoryStore::default();
         touch(&store, "a", 1, 9).unwrap();
         let made_again = |_| -> Result<Seed, StoreError> { unreachable!("it is there") };
-        store.transact_now(DependencyId(1), "a", made_again, |_| ()).unwrap();
+        store
+            .transact_now(DependencyId(1), "a", made_again, |_| ())
+            .unwrap();
         assert_eq!(store.len(), 1);
     }
 
@@ -195,7 +212,13 @@ mod tests {
         let store = MemoryStore::default();
         touch(&store, "a", 1, 1).unwrap();
         let full = touch(&store, "a", 2, 1).unwrap_err();
-        assert_eq!(full, StoreError::NamespaceFull { namespace: "a".into(), limit: 1 });
+        assert_eq!(
+            full,
+            StoreError::NamespaceFull {
+                namespace: "a".into(),
+                limit: 1
+            }
+        );
         touch(&store, "b", 3, 9).unwrap();
         touch(&store, "b", 4, 9).unwrap();
         assert_eq!(touch(&store, "b", 5, 9), Err(StoreError::Full { limit: 3 }));
@@ -206,9 +229,14 @@ mod tests {
     fn a_record_made_after_an_eviction_has_a_higher_epoch_than_any_that_went() {
         let store = MemoryStore::default();
         store
-            .transact_now(DependencyId(1), "a", |epoch| Ok(seed("1", epoch, 9)), |slot| {
-                slot.record.breaker.epoch = 41;
-            })
+            .transact_now(
+                DependencyId(1),
+                "a",
+                |epoch| Ok(seed("1", epoch, 9)),
+                |slot| {
+                    slot.record.breaker.epoch = 41;
+                },
+            )
             .unwrap();
         assert_eq!(store.evict(&mut |_| true).len(), 1);
         assert_eq!(touch(&store, "a", 2, 9), Ok(42));

@@ -1,5 +1,5 @@
-//! One run of the command: its process group, its time limit, the signals that are meant
-//! for it, and what its output says about the response.
+//! One run of the command: its process group, its time limit, and what its output says
+//! about the response. Signals that are passed on are the runner's matter.
 //!
 //! The group is its own, so that a limit or a signal reaches all that it started. With a
 //! terminal as input it stays in ours, since a group in the background may not read one;
@@ -9,28 +9,29 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::unix::process::ExitStatusExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     thread,
     time::{Duration, SystemTime},
 };
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal};
 use tokio::{
     process::{Child, Command},
     signal::unix::{self, SignalKind},
     sync::{mpsc, oneshot},
-    time::{Instant, sleep, sleep_until, timeout},
+    time::{Instant, sleep_until, timeout},
 };
 
 use super::{
     classify::Ending,
     headers::{Response, Scanner},
+    runner::Target,
     stdin::Stdin,
 };
 
 /// How long a command may take to end after it was asked to, before it is made to.
-const GRACE: Duration = Duration::from_secs(2);
+pub const GRACE: Duration = Duration::from_secs(2);
 /// How long output is waited for once the command has ended: what it started in the
 /// background may hold the pipe for ever.
 const OUTPUT_GRACE: Duration = Duration::from_secs(1);
@@ -95,36 +96,96 @@ pub struct Run {
     pub took: Duration,
 }
 
-/// Runs the command once. An error means that it was not started.
+/// A command that runs.
+#[derive(Debug)]
+pub struct Started {
+    child: Child,
+    own_group: bool,
+    begun: Instant,
+    headers: Option<HeaderSource>,
+    stamp: Stamp,
+    scanned: Option<oneshot::Receiver<Response>>,
+}
+
+/// Starts the command once.
 ///
 /// # Errors
 /// As the system says: not found, not executable.
-pub async fn run(
+pub fn start(
     command: &[String],
     stdin: &mut Stdin,
     headers: Option<&HeaderSource>,
-    limit: Option<Duration>,
-    signals: &mut Signals,
-) -> io::Result<Run> {
+) -> io::Result<Started> {
     let stamp = stamp(headers);
     let own_group = !matches!(stdin, Stdin::Terminal);
     let begun = Instant::now();
     let mut child = spawn(command, stdin, headers, own_group)?;
     stdin.feed(child.stdin.take());
     let scanned = watch_output(&mut child, headers);
-    let (ending, status) = wait(&mut child, own_group, limit.map(|l| begun + l), signals).await?;
-    let took = begun.elapsed();
-    let response = match headers {
-        Some(HeaderSource::File(_)) => read_file(headers, stamp),
-        Some(HeaderSource::Stdout | HeaderSource::Stderr) => found(scanned).await,
-        None => Response::default(),
-    };
-    Ok(Run {
-        ending,
-        code: code(status),
-        response,
-        took,
+    Ok(Started {
+        child,
+        own_group,
+        begun,
+        headers: headers.cloned(),
+        stamp,
+        scanned,
     })
+}
+
+impl Started {
+    /// Whom signals are sent to.
+    pub fn target(&self) -> Option<Target> {
+        let pid = i32::try_from(self.child.id()?)
+            .ok()
+            .and_then(Pid::from_raw)?;
+        Some(Target {
+            pid,
+            own_group: self.own_group,
+        })
+    }
+
+    /// Waits for its end, or makes it end at the limit.
+    ///
+    /// # Errors
+    /// As the system says; nothing is known of its end then.
+    pub async fn finish(mut self, limit: Option<Duration>) -> io::Result<Run> {
+        let (ending, status) = self.wait(limit.map(|limit| self.begun + limit)).await?;
+        let took = self.begun.elapsed();
+        let response = match &self.headers {
+            Some(HeaderSource::File(path)) => read_file(path, self.stamp),
+            Some(HeaderSource::Stdout | HeaderSource::Stderr) => found(self.scanned).await,
+            None => Response::default(),
+        };
+        Ok(Run {
+            ending,
+            code: code(status),
+            response,
+            took,
+        })
+    }
+
+    async fn wait(&mut self, limit: Option<Instant>) -> io::Result<(Ending, ExitStatus)> {
+        let target = self.target();
+        let mut timed_out = false;
+        let mut next_stop = limit.map(|at| (at, Signal::TERM));
+        loop {
+            tokio::select! {
+                status = self.child.wait() => {
+                    let status = status?;
+                    let ending = if timed_out { Ending::TimedOut } else { ended(status) };
+                    return Ok((ending, status));
+                }
+                signal = due(next_stop) => {
+                    timed_out = true;
+                    if let Some(target) = target {
+                        target.send(signal);
+                    }
+                    next_stop = (signal == Signal::TERM)
+                        .then(|| (Instant::now() + GRACE, Signal::KILL));
+                }
+            }
+        }
+    }
 }
 
 fn spawn(
@@ -148,48 +209,11 @@ fn spawn(
         .args(arguments)
         .stdin(stdin.next()?)
         .stdout(piped(HeaderSource::Stdout))
-        .stderr(piped(HeaderSource::Stderr))
-        .kill_on_drop(true);
+        .stderr(piped(HeaderSource::Stderr));
     if own_group {
         built.process_group(0);
     }
     built.spawn()
-}
-
-async fn wait(
-    child: &mut Child,
-    own_group: bool,
-    limit: Option<Instant>,
-    signals: &mut Signals,
-) -> io::Result<(Ending, ExitStatus)> {
-    let pid = child
-        .id()
-        .and_then(|id| i32::try_from(id).ok())
-        .and_then(Pid::from_raw);
-    let mut stopped: Option<Ending> = None;
-    let mut next_stop = limit.map(|at| (at, Signal::TERM));
-    loop {
-        tokio::select! {
-            status = child.wait() => {
-                let status = status?;
-                return Ok((stopped.unwrap_or_else(|| ended(status)), status));
-            }
-            signal = signals.next() => {
-                stopped = Some(Ending::Cancelled);
-                next_stop = None;
-                // Ctrl-C on a terminal has reached a command in our own group already.
-                if own_group || signal != Signal::INT {
-                    send(pid, own_group, signal);
-                }
-            }
-            signal = due(next_stop) => {
-                stopped = Some(Ending::TimedOut);
-                send(pid, own_group, signal);
-                next_stop = (signal == Signal::TERM)
-                    .then(|| (Instant::now() + GRACE, Signal::KILL));
-            }
-        }
-    }
 }
 
 async fn due(stop: Option<(Instant, Signal)>) -> Signal {
@@ -202,20 +226,9 @@ async fn due(stop: Option<(Instant, Signal)>) -> Signal {
     }
 }
 
-/// A process that has ended meanwhile is no error.
-fn send(pid: Option<Pid>, own_group: bool, signal: Signal) {
-    if let Some(pid) = pid {
-        let _ = if own_group {
-            kill_process_group(pid, signal)
-        } else {
-            kill_process(pid, signal)
-        };
-    }
-}
-
 fn ended(status: ExitStatus) -> Ending {
     match status.signal() {
-        // Ctrl-C and a polite end are the user's wish, also where only the command got them.
+        // Ctrl-C is the user's wish, also where only the command got it.
         Some(signal) if signal == Signal::INT.as_raw() => Ending::Cancelled,
         Some(signal) => Ending::Signalled(u8::try_from(signal).unwrap_or(u8::MAX)),
         None => Ending::Exited(code(status)),
@@ -285,19 +298,20 @@ type Stamp = Option<(SystemTime, u64)>;
 
 /// Tells a file that this attempt wrote from one that the attempt before left behind.
 fn stamp(headers: Option<&HeaderSource>) -> Stamp {
-    let Some(HeaderSource::File(path)) = headers else {
-        return None;
-    };
+    match headers {
+        Some(HeaderSource::File(path)) => written(path),
+        Some(HeaderSource::Stdout | HeaderSource::Stderr) | None => None,
+    }
+}
+
+fn written(path: &Path) -> Stamp {
     let data = std::fs::metadata(path).ok()?;
     Some((data.modified().ok()?, data.len()))
 }
 
-fn read_file(headers: Option<&HeaderSource>, before: Stamp) -> Response {
-    let now = stamp(headers);
-    let (Some(HeaderSource::File(path)), Some(_)) = (headers, now) else {
-        return Response::default();
-    };
-    if now == before {
+fn read_file(path: &Path, before: Stamp) -> Response {
+    let now = written(path);
+    if now.is_none() || now == before {
         return Response::default();
     }
     let mut bytes = Vec::new();
@@ -308,15 +322,4 @@ fn read_file(headers: Option<&HeaderSource>, before: Stamp) -> Response {
     let mut scanner = Scanner::default();
     scanner.feed(&bytes);
     scanner.finish(jiff::Timestamp::now())
-}
-
-/// Waits, unless a signal comes first.
-pub async fn pause(span: Duration, signals: &mut Signals) -> Option<Signal> {
-    if span.is_zero() {
-        return None;
-    }
-    tokio::select! {
-        () = sleep(span) => None,
-        signal = signals.next() => Some(signal),
-    }
 }

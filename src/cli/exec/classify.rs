@@ -4,7 +4,7 @@
 //! for any other command a zero is a success and the rest a failure. Where an HTTP status
 //! was seen and the rule looks at it, it says more than an exit code does.
 
-use holdoff_client::proto::OutcomeKind;
+use holdoff_client::OutcomeKind;
 
 /// How a command ended, as far as it can be told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
