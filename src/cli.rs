@@ -24,6 +24,7 @@ mod exec;
 mod exit;
 #[cfg(test)]
 mod fake;
+mod hex;
 mod output;
 mod overrides;
 mod policy;

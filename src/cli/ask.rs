@@ -16,6 +16,7 @@ use super::{
     connection::{Connection, bounded},
     escape::escape,
     exit::{Exit, Failure},
+    hex,
     output::{self, Format, Ink, Tone},
     span, words,
 };
@@ -60,7 +61,7 @@ pub struct AskArgs {
     #[arg(long, value_parser = FalseyValueParser::new(), action = clap::ArgAction::SetTrue, conflicts_with = "previous")]
     hedge: bool,
     /// The permit of the attempt before, in hexadecimal
-    #[arg(long, value_name = "HEX", value_parser = hex, requires = "previous")]
+    #[arg(long, value_name = "HEX", value_parser = permit, requires = "previous")]
     permit: Option<Bytes>,
     /// What the caller is
     #[arg(long, value_name = "NAME", default_value = "holdoff-cli")]
@@ -255,7 +256,7 @@ fn granted(ink: Ink, what: &str, grant: &Grant) -> (String, Lines) {
         format!("after waiting {}", span::human(delay))
     };
     let title = format!("{}: {what}, {when}.", ink.paint(Tone::Good, "Granted"));
-    let mut pairs = vec![("permit", to_hex(&grant.permit))];
+    let mut pairs = vec![("permit", hex::write(&grant.permit))];
     if let Some(ttl) = &grant.permit_ttl {
         pairs.push(("report within", span::human(span::from_wire(ttl))));
     }
@@ -307,22 +308,11 @@ fn counted(answer: &AcquireResponse) -> String {
     }
 }
 
-/// Bytes as people copy them.
-pub fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn hex(text: &str) -> Result<Bytes, String> {
-    let refuse = || "is no hexadecimal text of whole bytes".to_owned();
-    if text.is_empty() || text.len() % 2 == 1 || !text.is_ascii() {
-        return Err(refuse());
-    }
-    let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
-    let bytes = digits.ok_or_else(refuse)?;
-    let joined = bytes
-        .chunks(2)
-        .map(|pair| pair.iter().fold(0, |sum, digit| sum * 16 + digit));
-    Ok(joined.filter_map(|byte| u8::try_from(byte).ok()).collect())
+fn permit(text: &str) -> Result<Bytes, String> {
+    let bytes = hex::read(text).filter(|bytes| !bytes.is_empty());
+    bytes
+        .map(Bytes::from)
+        .ok_or_else(|| "is no hexadecimal text of whole bytes".to_owned())
 }
 
 #[cfg(test)]
@@ -397,15 +387,6 @@ Denied: attempt 2 on payments: BREAKER_OPEN.
             last.contains("ask again       no: the answer is final\n"),
             "{last}"
         );
-    }
-
-    #[test]
-    fn a_permit_is_copied_as_hexadecimal() {
-        assert_eq!(hex("00ffA1").unwrap().as_ref(), [0, 255, 161]);
-        assert_eq!(to_hex(&[0, 255, 161]), "00ffa1");
-        for wrong in ["", "0", "zz", "é0"] {
-            assert!(hex(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[tokio::test]

@@ -21,6 +21,9 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an answer may take.
 pub const DEADLINE: Duration = Duration::from_secs(5);
 
+/// Pages of a thousand dependencies are larger than the usual limit of 4 MiB.
+const MAX_MESSAGE: usize = 32 * 1024 * 1024;
+
 /// A connection to a service.
 #[derive(Clone, Debug)]
 pub struct Connection {
@@ -44,7 +47,7 @@ impl Connection {
     }
 
     pub fn operator(&self) -> OperatorServiceClient<Channel> {
-        OperatorServiceClient::new(self.channel.clone())
+        OperatorServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_MESSAGE)
     }
 
     /// Waits for an answer, at most [`DEADLINE`].

@@ -134,15 +134,29 @@ pub async fn clear_hold(context: &Context, args: EndArgs) -> Result<Exit, Failur
 /// # Errors
 /// [`Failure::Usage`] where there is neither.
 pub fn owner(named: Option<String>) -> Result<String, Failure> {
-    let user = || {
-        std::env::var("USER")
-            .or_else(|_| std::env::var("LOGNAME"))
+    let variable = |name| {
+        std::env::var(name)
             .ok()
+            .filter(|user: &String| !user.is_empty())
     };
     named
-        .or_else(user)
+        .or_else(|| variable("USER"))
+        .or_else(|| variable("LOGNAME"))
+        .or_else(account)
         .filter(|owner| !owner.is_empty())
-        .ok_or_else(|| Failure::Usage("--owner is needed: USER is not set".to_owned()))
+        .ok_or_else(|| Failure::Usage("--owner is needed: this user has no name".to_owned()))
+}
+
+/// The name of the account, where the environment is bare: in containers, under cron.
+fn account() -> Option<String> {
+    let id = rustix::process::getuid().as_raw();
+    let accounts = std::fs::read_to_string("/etc/passwd").ok()?;
+    accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        let number: u32 = fields.nth(1)?.parse().ok()?;
+        (number == id).then(|| name.to_owned())
+    })
 }
 
 fn show(context: &Context, dependency: Option<Dependency>) -> Exit {

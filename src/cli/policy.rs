@@ -22,6 +22,10 @@ use super::{
 mod files;
 mod render;
 
+/// Not `HOLDOFF_POLICIES`, which `serve` reads: where that is set, `show` and `diff` must
+/// still ask the service.
+const FILES: &str = "HOLDOFF_POLICY_FILES";
+
 const EXAMPLES: &str = "\
 Examples:
   holdoff policy check --policies policies.yaml --deadline 2s
@@ -66,7 +70,7 @@ enum PolicyCommand {
 #[derive(Debug, Args)]
 struct CheckArgs {
     /// A policy file or a folder of them
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", env = FILES)]
     policies: PathBuf,
     /// How long callers wait: finds attempts that can never run in that time
     #[arg(long, value_name = "DURATION", value_parser = span::parse_positive)]
@@ -81,7 +85,7 @@ struct ShowArgs {
     /// The dependency; without it, the defaults
     dependency: Option<String>,
     /// From these files instead of from a service
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", env = FILES)]
     policies: Option<PathBuf>,
     /// The built-in defaults alone
     #[arg(long, value_parser = FalseyValueParser::new(), action = clap::ArgAction::SetTrue, conflicts_with = "policies")]
@@ -94,7 +98,7 @@ struct ShowArgs {
 #[derive(Debug, Args)]
 struct DiffArgs {
     /// The new files
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", env = FILES)]
     policies: PathBuf,
     /// The old files; without it, what the service has for --namespace
     #[arg(long, value_name = "PATH")]
@@ -104,7 +108,7 @@ struct DiffArgs {
 #[derive(Debug, Args)]
 struct ApplyArgs {
     /// All entries of all namespaces of these files
-    #[arg(long, value_name = "PATH", required_unless_present = "file", conflicts_with_all = ["name", "file"])]
+    #[arg(long, value_name = "PATH", env = FILES, required_unless_present = "file", conflicts_with_all = ["name", "file"])]
     policies: Option<PathBuf>,
     /// The dependency, a pattern ending in *, or empty for the namespace's defaults
     #[arg(long, requires = "file")]

@@ -137,12 +137,15 @@ fn apply(mut command: Command, values: BTreeMap<String, Value>) -> Result<Comman
     Ok(command)
 }
 
+/// A value at the top speaks to all commands, but not to those inside of another command:
+/// what `serve` is told of its policies is not what `policy show` should read.
 fn knows(command: &Command, long: &str) -> bool {
-    settable(long)
-        && (command
+    let has = |command: &Command| {
+        command
             .get_arguments()
             .any(|arg| arg.get_long() == Some(long))
-            || command.get_subcommands().any(|inner| knows(inner, long)))
+    };
+    settable(long) && (has(command) || command.get_subcommands().any(has))
 }
 
 /// `--settings` names the file itself, the others only print.
@@ -151,15 +154,18 @@ fn settable(long: &str) -> bool {
 }
 
 fn set(command: Command, long: &str, values: &[String]) -> Command {
-    let mut command = command.mut_args(|arg| {
-        if arg.get_long() == Some(long) {
-            with_default(arg, values)
-        } else {
-            arg
-        }
-    });
+    let set_here = |command: Command| {
+        command.mut_args(|arg| {
+            if arg.get_long() == Some(long) {
+                with_default(arg, values)
+            } else {
+                arg
+            }
+        })
+    };
+    let mut command = set_here(command);
     for name in names(&command) {
-        command = command.mut_subcommand(name, |inner| set(inner, long, values));
+        command = command.mut_subcommand(name, set_here);
     }
     command
 }

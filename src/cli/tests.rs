@@ -139,6 +139,32 @@ fn a_file_speaks_to_all_commands_or_to_one() {
 }
 
 #[test]
+fn what_serve_is_told_of_its_policies_is_not_what_policy_show_reads() {
+    let file = || with_file("policies: served.yaml\npolicy:\n  show:\n    yaml: true\n").unwrap();
+    let shown = format!(
+        "{:?}",
+        cli(file(), "holdoff policy show d").unwrap().command
+    );
+    assert!(
+        shown.contains("policies: None") && shown.contains("yaml: true"),
+        "{shown}"
+    );
+    let serve = format!("{:?}", cli(file(), "holdoff serve").unwrap().command);
+    assert!(serve.contains("served.yaml"), "{serve}");
+    each_command(&command(), &mut |command| {
+        let policies = command
+            .get_arguments()
+            .find(|arg| arg.get_long() == Some("policies"));
+        let env = policies
+            .and_then(|arg| arg.get_env())
+            .map(|env| env.to_owned());
+        if let Some(env) = env {
+            assert_eq!(env == "HOLDOFF_POLICIES", command.get_name() == "serve");
+        }
+    });
+}
+
+#[test]
 fn a_name_that_is_no_flag_is_refused() {
     let refused = |text| with_file(text).unwrap_err();
     assert!(refused("lissten: x\n").starts_with("settings file s.yaml: lissten: no setting"));
