@@ -2,7 +2,7 @@
 //! pure (an answer in, text out) and is tested as text.
 //!
 //! Nothing here decides anything about a dependency, and nothing else in the library
-//! prints. Exit codes are the contract with scripts: see [`exit`].
+//! prints. Exit codes are the contract with scripts: see `exit`.
 
 use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
 

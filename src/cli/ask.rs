@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use clap::{Args, builder::FalseyValueParser};
+use clap::Args;
 use holdoff_client::proto::{
     AcquireRequest, AcquireResponse, Caller, Denial, GetDependencyRequest, Grant, Outcome,
     OutcomeKind, Previous, Priority, ReportReason, Safety, acquire_response::Verdict,
@@ -46,10 +46,10 @@ pub struct AskArgs {
     #[arg(long, value_enum)]
     previous: Option<PreviousArg>,
     /// Executing it twice is the same as once
-    #[arg(long, value_parser = FalseyValueParser::new(), action = clap::ArgAction::SetTrue)]
+    #[arg(long)]
     idempotent: bool,
     /// It carries a key by which the dependency tells a repetition
-    #[arg(long, value_parser = FalseyValueParser::new(), action = clap::ArgAction::SetTrue)]
+    #[arg(long)]
     keyed: bool,
     /// How long the caller will wait, to the end of the attempt
     #[arg(long, value_name = "DURATION", value_parser = span::parse)]
@@ -58,7 +58,7 @@ pub struct AskArgs {
     #[arg(long, value_name = "DURATION", value_parser = span::parse, requires = "previous")]
     pushback: Option<Duration>,
     /// A second copy of an attempt that is still running
-    #[arg(long, value_parser = FalseyValueParser::new(), action = clap::ArgAction::SetTrue, conflicts_with = "previous")]
+    #[arg(long, conflicts_with = "previous")]
     hedge: bool,
     /// The permit of the attempt before, in hexadecimal
     #[arg(long, value_name = "HEX", value_parser = permit, requires = "previous")]

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, builder::FalseyValueParser};
+use clap::Args;
 use tokio::time::{Instant, sleep_until};
 use tonic::transport::Channel;
 
@@ -76,7 +76,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     dependencies: u32,
     /// Report each grant as a success
-    #[arg(long, value_parser = FalseyValueParser::new(), action = clap::ArgAction::SetTrue)]
+    #[arg(long)]
     report: bool,
     /// The server's process, on this machine: its processor time per request is shown
     #[arg(long, value_name = "PID")]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, builder::FalseyValueParser};
+use clap::Args;
 use holdoff_client::proto::{
     BreakerState, Event, ListEventsRequest, ListEventsResponse, WatchEventsRequest,
     WatchEventsResponse,
@@ -36,7 +36,7 @@ pub struct EventsArgs {
     #[arg(long, value_name = "DURATION", value_parser = span::parse)]
     since: Option<Duration>,
     /// Go on and show events as they come
-    #[arg(long, short, value_parser = FalseyValueParser::new(), action = clap::ArgAction::SetTrue)]
+    #[arg(long, short)]
     follow: bool,
     /// Only of this dependency
     #[arg(long)]

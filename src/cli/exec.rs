@@ -4,7 +4,7 @@
 
 use std::{io::Write, path::PathBuf, pin::pin, time::Duration};
 
-use clap::{Args, builder::FalseyValueParser};
+use clap::Args;
 use holdoff_client::{CallError, Client, DenialReason, OnDenied, Outcome, Question, Safety};
 use rustix::process::Signal;
 
@@ -62,10 +62,10 @@ pub struct ExecArgs {
     #[arg(long, short, value_name = "NAME")]
     dependency: String,
     /// Executing it twice is the same as once
-    #[arg(long, value_parser = FalseyValueParser::new(), action = clap::ArgAction::SetTrue)]
+    #[arg(long)]
     idempotent: bool,
     /// It carries a key by which the dependency tells a repetition
-    #[arg(long, value_parser = FalseyValueParser::new(), action = clap::ArgAction::SetTrue)]
+    #[arg(long)]
     keyed: bool,
     /// How long all attempts may take together; without it, they have no limit
     #[arg(long, value_name = "DURATION", value_parser = span::parse_positive)]
@@ -86,7 +86,7 @@ pub struct ExecArgs {
     #[arg(long, value_name = "CODES", value_delimiter = ',', default_value = "0")]
     success_codes: Vec<u8>,
     /// Wait where the answer is "not now", while --timeout lasts; otherwise end at once
-    #[arg(long, value_parser = FalseyValueParser::new(), action = clap::ArgAction::SetTrue)]
+    #[arg(long)]
     wait: bool,
     /// What the command is given to read
     #[arg(long, value_enum, default_value_t = StdinChoice::Auto)]
@@ -101,7 +101,7 @@ pub struct ExecArgs {
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
     /// Say nothing of our own
-    #[arg(long, short, value_parser = FalseyValueParser::new(), action = clap::ArgAction::SetTrue)]
+    #[arg(long, short)]
     quiet: bool,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]

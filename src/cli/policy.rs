@@ -3,7 +3,7 @@
 
 use std::{io::Read, path::PathBuf, time::Duration};
 
-use clap::{Args, Subcommand, builder::FalseyValueParser};
+use clap::{Args, Subcommand};
 use holdoff_client::proto::{
     DeletePolicyRequest, GetPolicyRequest, GetPolicyResponse, ListPoliciesRequest,
     ListPoliciesResponse, PolicyValue, PutPolicyRequest,
@@ -76,7 +76,7 @@ struct CheckArgs {
     #[arg(long, value_name = "DURATION", value_parser = span::parse_positive)]
     deadline: Option<Duration>,
     /// Warnings, too, are exit code 1
-    #[arg(long, value_parser = FalseyValueParser::new(), action = clap::ArgAction::SetTrue)]
+    #[arg(long)]
     strict: bool,
 }
 
@@ -88,10 +88,10 @@ struct ShowArgs {
     #[arg(long, value_name = "PATH", env = FILES)]
     policies: Option<PathBuf>,
     /// The built-in defaults alone
-    #[arg(long, value_parser = FalseyValueParser::new(), action = clap::ArgAction::SetTrue, conflicts_with = "policies")]
+    #[arg(long, conflicts_with = "policies")]
     built_in: bool,
     /// As YAML, to be copied into a policy file
-    #[arg(long, value_parser = FalseyValueParser::new(), action = clap::ArgAction::SetTrue)]
+    #[arg(long)]
     yaml: bool,
 }
 

@@ -3,7 +3,7 @@
 
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
-use clap::{Args, builder::FalseyValueParser};
+use clap::Args;
 
 use super::{
     exit::{Exit, Failure},
@@ -41,7 +41,7 @@ pub struct ServeArgs {
     #[arg(long, value_enum, default_value_t = Store::Memory)]
     store: Store,
     /// Allow addresses other than loopback although there is no TLS
-    #[arg(long, value_parser = FalseyValueParser::new(), action = clap::ArgAction::SetTrue)]
+    #[arg(long)]
     insecure: bool,
     /// How many cores serve; without it, all of them
     #[arg(long, value_name = "NUMBER", value_parser = workers)]

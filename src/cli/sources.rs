@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{Arg, Command};
+use clap::{Arg, ArgAction, Command, builder::FalseyValueParser};
 use serde::Deserialize;
 
 use super::exit::Failure;
@@ -34,9 +34,14 @@ pub enum Value {
     Section(BTreeMap<String, Value>),
 }
 
-/// Gives every flag its environment variable, which `--help` then shows.
+/// Gives every flag its environment variable, which `--help` then shows. A switch is on
+/// for whatever does not say off: `HOLDOFF_INSECURE=1`.
 pub fn with_environment(command: Command) -> Command {
     let mut command = command.mut_args(|arg| {
+        let arg = match arg.get_action() {
+            ArgAction::SetTrue => arg.value_parser(FalseyValueParser::new()),
+            _ => arg,
+        };
         let Some(name) = arg.get_long().map(variable) else {
             return arg;
         };

@@ -165,6 +165,16 @@ fn what_serve_is_told_of_its_policies_is_not_what_policy_show_reads() {
 }
 
 #[test]
+fn a_switch_is_on_for_whatever_does_not_say_off() {
+    let insecure = |value: &str| {
+        let file = with_file(&format!("serve:\n  insecure: {value}\n")).unwrap();
+        format!("{:?}", cli(file, "holdoff serve").unwrap().command).contains("insecure: true")
+    };
+    assert!(insecure("true") && insecure("1") && insecure("'yes'"));
+    assert!(!insecure("false") && !insecure("0") && !insecure("'off'"));
+}
+
+#[test]
 fn a_name_that_is_no_flag_is_refused() {
     let refused = |text| with_file(text).unwrap_err();
     assert!(refused("lissten: x\n").starts_with("settings file s.yaml: lissten: no setting"));

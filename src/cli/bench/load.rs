@@ -318,32 +318,20 @@ impl Slots {
         self.sender.send(bytes.freeze()).is_ok()
     }
 
-    /// Takes one `SessionResponse` apart.
+    /// Counts one answer, frees its slot, and reports what was granted.
     fn take(&mut self, load: &Load, answer: &[u8], measure: &Measure) {
-        let mut id = 0;
-        let mut acquired = None;
-        let mut reported = None;
-        let mut refused = None;
-        for field in Fields(answer) {
-            match field {
-                Field::Number(1, number) => id = number,
-                Field::Bytes(2, items) => acquired = Some(items),
-                Field::Bytes(3, results) => reported = Some(results),
-                Field::Bytes(5, status) => refused = Some(status),
-                Field::Number(..) | Field::Bytes(..) => {}
-            }
-        }
-        if let Some(results) = reported {
+        let answer = Answer::read(answer);
+        if let Some(results) = answer.reported {
             measure.reported(Fields(results).count() as u64);
         }
-        if let Some(status) = refused {
+        if let Some(status) = answer.refused {
             measure.failed(code(status));
         }
-        if id == 0 || id & REPORT_BIT != 0 {
+        if answer.id == 0 || answer.id & REPORT_BIT != 0 {
             return;
         }
-        let due = self.release(id);
-        let (Some(items), Some(due)) = (acquired, due) else {
+        let due = self.release(answer.id);
+        let (Some(items), Some(due)) = (answer.acquired, due) else {
             return;
         };
         let mut permits = Vec::new();
@@ -356,7 +344,11 @@ impl Slots {
         measure.answered(due, kept);
         if !permits.is_empty() {
             let request = successes(load, permits.into_iter());
-            self.put(id | REPORT_BIT, REPORT_FIELD, &request.encode_to_vec());
+            self.put(
+                answer.id | REPORT_BIT,
+                REPORT_FIELD,
+                &request.encode_to_vec(),
+            );
         }
     }
 
@@ -365,6 +357,31 @@ impl Slots {
         let due = self.sent.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
         Some(due)
+    }
+}
+
+/// One `SessionResponse`, its parts still encoded.
+#[derive(Clone, Copy, Debug, Default)]
+struct Answer<'a> {
+    id: u64,
+    acquired: Option<&'a [u8]>,
+    reported: Option<&'a [u8]>,
+    refused: Option<&'a [u8]>,
+}
+
+impl<'a> Answer<'a> {
+    fn read(message: &'a [u8]) -> Self {
+        let mut answer = Self::default();
+        for field in Fields(message) {
+            match field {
+                Field::Number(1, number) => answer.id = number,
+                Field::Bytes(2, items) => answer.acquired = Some(items),
+                Field::Bytes(3, results) => answer.reported = Some(results),
+                Field::Bytes(5, status) => answer.refused = Some(status),
+                Field::Number(..) | Field::Bytes(..) => {}
+            }
+        }
+        answer
     }
 }
 

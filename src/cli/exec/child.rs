@@ -51,17 +51,22 @@ pub enum HeaderSource {
 pub struct Signals(mpsc::UnboundedReceiver<Signal>);
 
 impl Signals {
-    /// Those that this process gets from now on.
+    /// Those that this process gets from now on, but for those that it was started to
+    /// ignore: `nohup` and a shell's background jobs mean it.
     ///
     /// # Errors
     /// Where the system refuses a handler.
     pub fn listen() -> io::Result<Self> {
         let (sender, receiver) = mpsc::unbounded_channel();
+        let ignored = ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default());
         for (kind, signal) in [
             (SignalKind::interrupt(), Signal::INT),
             (SignalKind::terminate(), Signal::TERM),
             (SignalKind::hangup(), Signal::HUP),
         ] {
+            if ignored & (1 << (signal.as_raw() - 1)) != 0 {
+                continue;
+            }
             let mut source = unix::signal(kind)?;
             let sender = sender.clone();
             tokio::spawn(async move {
@@ -84,6 +89,13 @@ impl Signals {
             None => std::future::pending().await,
         }
     }
+}
+
+/// The mask of ignored signals in the status of a process; bit 0 is signal 1.
+fn ignored(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
 }
 
 /// How one run ended.
@@ -322,4 +334,19 @@ fn read_file(path: &Path, before: Stamp) -> Response {
     let mut scanner = Scanner::default();
     scanner.feed(&bytes);
     scanner.finish(jiff::Timestamp::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_is_ignored_is_left_ignored() {
+        let status = "Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t00000000000000ff\n";
+        assert_eq!(
+            ignored(status),
+            1 << (13 - 1) | 1 << (Signal::HUP.as_raw() - 1)
+        );
+        assert_eq!(ignored(""), 0);
+    }
 }

@@ -83,13 +83,11 @@ pub fn http(status: u16) -> OutcomeKind {
 ///
 /// | codes | outcome |
 /// |---|---|
-/// | 1 to 4, 26, 27, 37, 41, 43, 45, 48, 58, 59, 60, 66, 77, 82, 83, 90, 91 | rejected: the command line, the local machine or the certificate is wrong |
-/// | 9, 22, 47, 51, 63, 67, 68, 69, 78 | 22 is a failure (any 4xx or 5xx), the rest rejected |
-/// | 5, 6, 7 | not sent: no name, no connection |
-/// | 97 | not sent: the proxy's handshake |
+/// | 5, 6, 7 (no name, no connection), 97 (the proxy's handshake) | not sent |
 /// | 28 | timeout |
-/// | 42, 23 | ignored: ended on this side |
-/// | 35, 52, 55, 56, 16, 18, 92, 95, 96 and all others | failure |
+/// | 23, 42 (ended on this side) | ignored |
+/// | those that say that the command line, this machine, the certificate or the request is wrong | rejected |
+/// | all others, among them 22 (any 4xx or 5xx), 35, 52, 55, 56 (broken connections) | failure |
 pub fn curl(code: u8) -> OutcomeKind {
     match code {
         0 => OutcomeKind::Success,
