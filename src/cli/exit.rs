@@ -28,7 +28,7 @@ pub enum Failure {
     #[error("{0}")]
     Usage(String),
     /// 3: nothing was decided.
-    #[error("{server}: {cause}")]
+    #[error("no answer from {server}: {cause}")]
     Unreachable { server: String, cause: String },
 }
 
