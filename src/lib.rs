@@ -10,16 +10,22 @@
 //! - [`policy`]: what operators write, checked and resolved
 //! - [`durable`]: what survives a kill
 //! - [`store`]: the records of all dependencies, changed by one verb
+//! - [`telemetry`]: every counter
+//! - [`coordinator`]: a question becomes an answer; events; what operators do
+//! - [`grpc`]: the wire, one short handler an RPC
 //! - [`settings`], [`server`]: the composition root
 //! - [`cli`]: parse, call, render
 
 pub mod cli;
 pub mod clock;
+pub mod coordinator;
 pub mod durable;
 pub mod entropy;
+pub mod grpc;
 pub mod permit;
 pub mod policy;
 pub mod proto;
 pub mod server;
 pub mod settings;
 pub mod store;
+pub mod telemetry;

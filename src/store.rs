@@ -31,17 +31,22 @@ pub struct Name {
     pub dependency: Box<str>,
 }
 
-/// What a new record begins with, and how many there may be.
+/// What a new record begins with.
 #[derive(Clone, Debug)]
 pub struct Seed {
     pub dependency: Box<str>,
     pub policy: Arc<Policy>,
     pub generation: u32,
     pub record: Record,
-    /// In the namespace; at least 1.
-    pub max_dependencies: u32,
-    /// In all namespaces together; at least 1.
-    pub max_total: u32,
+    pub limits: Limits,
+}
+
+/// How many records there may be; each at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub in_namespace: u32,
+    pub in_all: u32,
+    pub namespaces: u32,
 }
 
 /// Why a record could not be had.
@@ -53,6 +58,10 @@ pub enum StoreError {
         "the namespace `{namespace}` has its {limit} dependencies already; raise max_dependencies or wait until an idle one is dropped"
     )]
     NamespaceFull { namespace: String, limit: u32 },
+    #[error(
+        "the service has its {limit} namespaces already; raise max_namespaces or wait until an idle one is dropped"
+    )]
+    NamespacesFull { limit: u32 },
     #[error(
         "the service has its {limit} dependencies already; raise max_dependencies_total or wait until an idle one is dropped"
     )]

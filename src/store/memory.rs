@@ -93,17 +93,23 @@ impl MemoryStore {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let total: u64 = namespaces.values().map(|count| u64::from(*count)).sum();
-        if total >= u64::from(seed.max_total) {
+        let limits = seed.limits;
+        if total >= u64::from(limits.in_all) {
             return Err(StoreError::Full {
-                limit: seed.max_total,
+                limit: limits.in_all,
             });
         }
         let (name, count) = match namespaces.get_key_value(namespace) {
             Some((name, count)) => (Arc::clone(name), *count),
+            None if namespaces.len() >= limits.namespaces as usize => {
+                return Err(StoreError::NamespacesFull {
+                    limit: limits.namespaces,
+                });
+            }
             None => (Arc::from(namespace), 0),
         };
-        if count >= seed.max_dependencies {
-            let (namespace, limit) = (namespace.to_owned(), seed.max_dependencies);
+        if count >= limits.in_namespace {
+            let (namespace, limit) = (namespace.to_owned(), limits.in_namespace);
             return Err(StoreError::NamespaceFull { namespace, limit });
         }
         namespaces.insert(Arc::clone(&name), count + 1);
@@ -177,7 +183,7 @@ impl Store for MemoryStore {
 mod tests {
     use holdoff_decision::{Policy, Record, Time};
 
-    use super::*;
+    use super::{super::Limits, *};
 
     fn seed(name: &str, epoch: u64, max_dependencies: u32) -> Seed {
         Seed {
@@ -185,8 +191,11 @@ mod tests {
             policy: Arc::new(Policy::default()),
             generation: 0,
             record: Record::new(epoch, Time(1)),
-            max_dependencies,
-            max_total: 3,
+            limits: Limits {
+                in_namespace: max_dependencies,
+                in_all: 3,
+                namespaces: 2,
+            },
         }
     }
 
@@ -222,6 +231,11 @@ mod tests {
         touch(&store, "b", 3, 9).unwrap();
         touch(&store, "b", 4, 9).unwrap();
         assert_eq!(touch(&store, "b", 5, 9), Err(StoreError::Full { limit: 3 }));
+        store.evict(&mut |slot| *slot.name.dependency == *"4");
+        assert_eq!(
+            touch(&store, "c", 6, 9),
+            Err(StoreError::NamespacesFull { limit: 2 })
+        );
         assert_eq!(touch(&store, "a", 1, 1), Ok(1));
     }
 

@@ -1,0 +1,399 @@
+//! The RPCs of operators.
+
+use std::{sync::Arc, time::SystemTime};
+
+use holdoff_decision::{Nanos, record::OverrideKind};
+use tonic::{Request, Response, Status};
+
+use super::{read, shown, status, watch};
+use crate::{
+    coordinator::{Actor, Coordinator, Event, Filter, Key, Refusal},
+    policy::{Finding, is_name},
+    proto::{self, operator_service_server::OperatorService},
+    store::Store,
+};
+
+const PAGE_DEFAULT: u32 = 100;
+const PAGE_MAX: u32 = 1_000;
+const OWNER_MAX: usize = 200;
+const REASON_MAX: usize = 1_000;
+const DOCUMENT_MAX: usize = 64 * 1024;
+const FILE_MAX: usize = 200 * 1024;
+const OVERRIDE_MIN: Nanos = Nanos::from_secs(1);
+const OVERRIDE_MAX: Nanos = Nanos::from_secs(365 * 24 * 3600);
+
+/// See the module.
+#[derive(Debug)]
+pub struct OperatorHandler<S> {
+    coordinator: Arc<Coordinator<S>>,
+}
+
+impl<S> OperatorHandler<S> {
+    pub fn new(coordinator: Arc<Coordinator<S>>) -> Self {
+        Self { coordinator }
+    }
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+fn answer<T>(result: Result<T, Refusal>) -> Answer<T> {
+    result.map(Response::new).map_err(|refusal| status::of(&refusal))
+}
+
+#[tonic::async_trait]
+impl<S: Store> OperatorService for OperatorHandler<S> {
+    type WatchDependenciesStream = watch::Changes;
+    type WatchEventsStream = watch::EventsSeen;
+
+    async fn list_dependencies(
+        &self,
+        request: Request<proto::ListDependenciesRequest>,
+    ) -> Answer<proto::ListDependenciesResponse> {
+        answer(self.list(request.get_ref()).await)
+    }
+
+    async fn get_dependency(
+        &self,
+        request: Request<proto::GetDependencyRequest>,
+    ) -> Answer<proto::GetDependencyResponse> {
+        let request = request.get_ref();
+        let shown = async {
+            self.coordinator.get(key(&request.namespace, &request.dependency)?).await
+        };
+        answer(shown.await.map(|shown| proto::GetDependencyResponse {
+            dependency: Some(shown::dependency(&shown)),
+        }))
+    }
+
+    async fn watch_dependencies(
+        &self,
+        request: Request<proto::WatchDependenciesRequest>,
+    ) -> Answer<Self::WatchDependenciesStream> {
+        let proto::WatchDependenciesRequest { namespace, name_prefix } = request.into_inner();
+        let checked = read::namespace(&namespace).map(str::to_owned).and_then(|namespace| {
+            self.coordinator.entries(&namespace)?;
+            Ok(namespace)
+        });
+        let coordinator = Arc::clone(&self.coordinator);
+        answer(checked.map(|namespace| watch::dependencies(coordinator, namespace, name_prefix)))
+    }
+
+    async fn watch_events(
+        &self,
+        request: Request<proto::WatchEventsRequest>,
+    ) -> Answer<Self::WatchEventsStream> {
+        let request = request.into_inner();
+        let checked = event_filter(request.namespace, request.dependency, request.since.as_ref());
+        answer(checked.map(|(wanted, since)| {
+            let replayed = wanted.clone();
+            // Without a span only what is to come is wanted.
+            let since = since.unwrap_or(SystemTime::now());
+            watch::events(
+                Arc::clone(&self.coordinator),
+                move |event| event.time >= since && replayed.wants(event),
+                move |event| wanted.wants(event),
+            )
+        }))
+    }
+
+    async fn list_events(
+        &self,
+        request: Request<proto::ListEventsRequest>,
+    ) -> Answer<proto::ListEventsResponse> {
+        let request = request.into_inner();
+        let listed = page_size(request.page_size).and_then(|size| {
+            let (wanted, since) =
+                event_filter(request.namespace, request.dependency, request.since.as_ref())?;
+            let (past, _) = self.coordinator.events().listen(|event| {
+                since.is_none_or(|since| event.time >= since) && wanted.wants(event)
+            });
+            let newest = past.len().saturating_sub(size);
+            Ok(proto::ListEventsResponse { events: past[newest..].iter().map(shown::event).collect() })
+        });
+        answer(listed)
+    }
+
+    async fn set_override(
+        &self,
+        request: Request<proto::SetOverrideRequest>,
+    ) -> Answer<proto::SetOverrideResponse> {
+        answer(self.force(request.get_ref()).await)
+    }
+
+    async fn clear_override(
+        &self,
+        request: Request<proto::ClearOverrideRequest>,
+    ) -> Answer<proto::ClearOverrideResponse> {
+        let request = request.get_ref();
+        let cleared = async {
+            let key = key(&request.namespace, &request.dependency)?;
+            let actor = actor(&request.owner, &request.reason)?;
+            self.coordinator.clear_override(key, actor).await
+        };
+        answer(cleared.await.map(|shown| proto::ClearOverrideResponse {
+            dependency: Some(shown::dependency(&shown)),
+        }))
+    }
+
+    async fn reset_dependency(
+        &self,
+        request: Request<proto::ResetDependencyRequest>,
+    ) -> Answer<proto::ResetDependencyResponse> {
+        let request = request.get_ref();
+        let reset = async {
+            let key = key(&request.namespace, &request.dependency)?;
+            let actor = actor(&request.owner, &request.reason)?;
+            self.coordinator.reset(key, actor).await
+        };
+        answer(reset.await.map(|shown| proto::ResetDependencyResponse {
+            dependency: Some(shown::dependency(&shown)),
+        }))
+    }
+
+    async fn clear_hold(
+        &self,
+        request: Request<proto::ClearHoldRequest>,
+    ) -> Answer<proto::ClearHoldResponse> {
+        let request = request.get_ref();
+        let cleared = async {
+            let key = key(&request.namespace, &request.dependency)?;
+            let actor = actor(&request.owner, &request.reason)?;
+            self.coordinator.clear_hold(key, actor).await
+        };
+        answer(cleared.await.map(|shown| proto::ClearHoldResponse {
+            dependency: Some(shown::dependency(&shown)),
+        }))
+    }
+
+    async fn list_audit(
+        &self,
+        request: Request<proto::ListAuditRequest>,
+    ) -> Answer<proto::ListAuditResponse> {
+        answer(self.audit(request.get_ref()).await)
+    }
+
+    async fn list_policies(
+        &self,
+        request: Request<proto::ListPoliciesRequest>,
+    ) -> Answer<proto::ListPoliciesResponse> {
+        let request = request.get_ref();
+        answer(read::namespace(&request.namespace).and_then(|namespace| {
+            let entries = self.coordinator.entries(namespace)?;
+            let policies = entries.into_iter().map(|entry| shown::policy(namespace, entry));
+            Ok(proto::ListPoliciesResponse { policies: policies.collect() })
+        }))
+    }
+
+    async fn get_policy(
+        &self,
+        request: Request<proto::GetPolicyRequest>,
+    ) -> Answer<proto::GetPolicyResponse> {
+        let request = request.get_ref();
+        answer(key(&request.namespace, &request.dependency).and_then(|key| {
+            let (document, values) = self.coordinator.explain_policy(key)?;
+            let values = values.into_iter().map(|value| proto::PolicyValue {
+                field: value.field,
+                value: value.value,
+                origin: value.origin,
+            });
+            Ok(proto::GetPolicyResponse { document, values: values.collect() })
+        }))
+    }
+
+    async fn put_policy(
+        &self,
+        request: Request<proto::PutPolicyRequest>,
+    ) -> Answer<proto::PutPolicyResponse> {
+        answer(self.put(request.get_ref()).await)
+    }
+
+    async fn delete_policy(
+        &self,
+        request: Request<proto::DeletePolicyRequest>,
+    ) -> Answer<proto::DeletePolicyResponse> {
+        let request = request.get_ref();
+        let deleted = async {
+            let namespace = read::namespace(&request.namespace)?;
+            let actor = actor(&request.owner, &request.reason)?;
+            self.coordinator.delete_policy(namespace, selector(&request.name)?, actor).await
+        };
+        answer(deleted.await.map(|()| proto::DeletePolicyResponse {}))
+    }
+
+    async fn check_policy(
+        &self,
+        request: Request<proto::CheckPolicyRequest>,
+    ) -> Answer<proto::CheckPolicyResponse> {
+        let document = &request.get_ref().document;
+        answer(read::limited("document", document, FILE_MAX).map(|()| {
+            let (taken, findings) = self.coordinator.check_policy(document);
+            let severity = match taken {
+                true => proto::FindingSeverity::Warning,
+                false => proto::FindingSeverity::Error,
+            };
+            let findings = findings.into_iter().map(|finding| written(finding, severity));
+            proto::CheckPolicyResponse { findings: findings.collect() }
+        }))
+    }
+}
+
+impl<S: Store> OperatorHandler<S> {
+    async fn list(
+        &self,
+        request: &proto::ListDependenciesRequest,
+    ) -> Result<proto::ListDependenciesResponse, Refusal> {
+        let states: Result<Vec<_>, _> = request.states.iter().map(|state| read::state(*state)).collect();
+        let filter = Filter {
+            namespace: read::namespace(&request.namespace)?,
+            name_prefix: &request.name_prefix,
+            after: &request.page_token,
+            states: &states?,
+            limit: page_size(request.page_size)?,
+        };
+        let page = self.coordinator.list(filter).await?;
+        let last = page.shown.last().filter(|_| page.more);
+        Ok(proto::ListDependenciesResponse {
+            next_page_token: last.map_or_else(String::new, |last| last.name.clone()),
+            dependencies: page.shown.iter().map(shown::dependency).collect(),
+        })
+    }
+
+    async fn force(
+        &self,
+        request: &proto::SetOverrideRequest,
+    ) -> Result<proto::SetOverrideResponse, Refusal> {
+        let key = key(&request.namespace, &request.dependency)?;
+        let kind = match proto::OverrideKind::try_from(request.kind) {
+            Ok(proto::OverrideKind::ForceOpen) => OverrideKind::ForceOpen,
+            Ok(proto::OverrideKind::ForceClosed) => OverrideKind::ForceClosed,
+            Ok(proto::OverrideKind::Unspecified) | Err(_) => {
+                let problem = format!("{} is not allowed; 1 (force open) or 2 (force closed)", request.kind);
+                return Err(Refusal::invalid("kind", problem));
+            }
+        };
+        let actor = actor(&request.owner, &request.reason)?;
+        if request.reason.is_empty() {
+            return Err(Refusal::invalid("reason", "missing; say why, in 1 to 1000 bytes"));
+        }
+        let expires_in = match &request.expires_in {
+            None => None,
+            Some(span) => {
+                let span = read::span("expires_in", span)?;
+                if span < OVERRIDE_MIN || span > OVERRIDE_MAX {
+                    let problem = format!("{span} is not allowed; 1 s to 365 days");
+                    return Err(Refusal::invalid("expires_in", problem));
+                }
+                Some(span)
+            }
+        };
+        let shown = self.coordinator.set_override(key, kind, actor, expires_in).await?;
+        Ok(proto::SetOverrideResponse { dependency: Some(shown::dependency(&shown)) })
+    }
+
+    async fn audit(
+        &self,
+        request: &proto::ListAuditRequest,
+    ) -> Result<proto::ListAuditResponse, Refusal> {
+        let namespace = read::namespace(&request.namespace)?;
+        let limit = page_size(request.page_size)?;
+        let after = match request.page_token.as_str() {
+            "" => 0,
+            token => token
+                .parse()
+                .map_err(|_| Refusal::invalid("page_token", "not one that a page gave"))?,
+        };
+        let mut records = self.coordinator.audit(namespace, after, limit + 1).await?;
+        let more = records.len() > limit;
+        records.truncate(limit);
+        let last = records.last().filter(|_| more);
+        Ok(proto::ListAuditResponse {
+            next_page_token: last.map_or_else(String::new, |last| last.sequence.to_string()),
+            records: records.into_iter().map(shown::audit).collect(),
+        })
+    }
+
+    async fn put(
+        &self,
+        request: &proto::PutPolicyRequest,
+    ) -> Result<proto::PutPolicyResponse, Refusal> {
+        let namespace = read::namespace(&request.namespace)?;
+        let name = selector(&request.name)?;
+        read::limited("document", &request.document, DOCUMENT_MAX)?;
+        let actor = actor(&request.owner, &request.reason)?;
+        let entry = self.coordinator.put_policy(namespace, name, &request.document, actor).await?;
+        Ok(proto::PutPolicyResponse { policy: Some(shown::policy(namespace, entry)) })
+    }
+}
+
+fn key<'a>(namespace: &'a str, dependency: &'a str) -> Result<Key<'a>, Refusal> {
+    Ok(Key { namespace: read::namespace(namespace)?, dependency: read::dependency(dependency)? })
+}
+
+fn actor<'a>(owner: &'a str, reason: &'a str) -> Result<Actor<'a>, Refusal> {
+    if owner.is_empty() {
+        return Err(Refusal::invalid("owner", "missing; say who, in 1 to 200 bytes"));
+    }
+    read::limited("owner", owner, OWNER_MAX)?;
+    read::limited("reason", reason, REASON_MAX)?;
+    Ok(Actor { owner, reason })
+}
+
+/// A name, a pattern, or empty for the defaults.
+fn selector(name: &str) -> Result<&str, Refusal> {
+    let stem = name.strip_suffix('*').unwrap_or(name);
+    match stem.is_empty() || is_name(stem) {
+        true => Ok(name),
+        false => Err(Refusal::invalid(
+            "name",
+            format!("{name:?} is not allowed; a dependency's name, a pattern ending in *, or empty"),
+        )),
+    }
+}
+
+fn page_size(size: u32) -> Result<usize, Refusal> {
+    match size {
+        0 => Ok(PAGE_DEFAULT as usize),
+        1..=PAGE_MAX => Ok(size as usize),
+        _ => Err(Refusal::invalid("page_size", format!("{size} is not allowed; 0 to {PAGE_MAX}"))),
+    }
+}
+
+/// Whose events are wanted. Those of the whole service are everybody's.
+#[derive(Clone, Debug)]
+struct EventFilter {
+    namespace: String,
+    dependency: String,
+}
+
+impl EventFilter {
+    fn wants(&self, event: &Event) -> bool {
+        let whole_service = event.namespace.is_empty();
+        let of_namespace = event.namespace == self.namespace || whole_service;
+        of_namespace && (self.dependency.is_empty() || event.dependency == self.dependency)
+    }
+}
+
+fn event_filter(
+    namespace: String,
+    dependency: String,
+    since: Option<&prost_types::Duration>,
+) -> Result<(EventFilter, Option<SystemTime>), Refusal> {
+    let namespace = read::namespace(&namespace)?.to_owned();
+    if !dependency.is_empty() {
+        read::dependency(&dependency)?;
+    }
+    let since = since.map(|span| read::span("since", span)).transpose()?;
+    let since = since.map(|span| {
+        SystemTime::now().checked_sub(span.into()).unwrap_or(SystemTime::UNIX_EPOCH)
+    });
+    Ok((EventFilter { namespace, dependency }, since))
+}
+
+fn written(finding: Finding, severity: proto::FindingSeverity) -> proto::Finding {
+    proto::Finding {
+        severity: severity.into(),
+        field: finding.field,
+        message: finding.message,
+        line: finding.place.line as u32,
+    }
+}
