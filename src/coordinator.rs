@@ -20,8 +20,7 @@ use std::sync::{
 };
 
 use holdoff_decision::{
-    Ask, Context, MadeUnder, Previous, Question, Record, Reported, Time, acquire,
-    breaker::Phase,
+    Ask, Context, MadeUnder, Previous, Question, Record, Reported, Time, acquire, breaker::Phase,
     operate, report, tally,
 };
 
@@ -101,7 +100,12 @@ impl<S: Store> Coordinator<S> {
         };
         let answer = self
             .transact(id, inquiry.key, context.now, |slot| {
-                if slot.policy.rate.as_ref().is_some_and(|rate| rate.per_caller) {
+                if slot
+                    .policy
+                    .rate
+                    .as_ref()
+                    .is_some_and(|rate| rate.per_caller)
+                {
                     ask.service = self.permits.hash(inquiry.caller.service);
                 }
                 if self.policies.bypasses(&slot.policy) {
@@ -114,7 +118,11 @@ impl<S: Store> Coordinator<S> {
             })
             .await?;
         self.count_answer(&answer, &ask);
-        let permit = answer.verdict.as_ref().ok().map(|grant| self.permits.write(id, &grant.permit));
+        let permit = answer
+            .verdict
+            .as_ref()
+            .ok()
+            .map(|grant| self.permits.write(id, &grant.permit));
         Ok(Decision { answer, permit })
     }
 
@@ -137,10 +145,14 @@ impl<S: Store> Coordinator<S> {
         for entry in entries {
             let reported = match entry {
                 Entry::Permit(bytes, outcome) => {
-                    self.report_permit(namespace, bytes, outcome, &context).await?
+                    self.report_permit(namespace, bytes, outcome, &context)
+                        .await?
                 }
                 Entry::Tally(dependency, counts) => {
-                    let key = Key { namespace, dependency };
+                    let key = Key {
+                        namespace,
+                        dependency,
+                    };
                     let id = self.id(key);
                     self.telemetry.add(Counter::Tally);
                     self.transact(id, key, context.now, |slot| {
@@ -174,17 +186,23 @@ impl<S: Store> Coordinator<S> {
         };
         let taken = self
             .store
-            .transact(id, namespace, |_| Err(StoreError::Unknown), |slot| {
-                if *slot.name.namespace != *namespace {
-                    return Reported::Unknown;
-                }
-                if self.policies.bypasses(&slot.policy) {
-                    return Reported::Ok;
-                }
-                let reported = report(&slot.policy, &mut slot.record, &permit, outcome, context);
-                self.tell_changes(id, slot, None, context.now);
-                reported
-            })
+            .transact(
+                id,
+                namespace,
+                |_| Err(StoreError::Unknown),
+                |slot| {
+                    if *slot.name.namespace != *namespace {
+                        return Reported::Unknown;
+                    }
+                    if self.policies.bypasses(&slot.policy) {
+                        return Reported::Ok;
+                    }
+                    let reported =
+                        report(&slot.policy, &mut slot.record, &permit, outcome, context);
+                    self.tell_changes(id, slot, None, context.now);
+                    reported
+                },
+            )
             .await;
         match taken {
             Ok(reported) => Ok(reported),
@@ -211,9 +229,10 @@ impl<S: Store> Coordinator<S> {
     fn caller_hash(&self, inquiry: &Inquiry<'_>) -> u64 {
         match inquiry.subject {
             Subject::First if inquiry.call_id.is_empty() => 0,
-            Subject::First | Subject::Retry { .. } | Subject::Hedge { .. } | Subject::Confirm(_) => {
-                self.permits.hash(inquiry.caller.instance)
-            }
+            Subject::First
+            | Subject::Retry { .. }
+            | Subject::Hedge { .. }
+            | Subject::Confirm(_) => self.permits.hash(inquiry.caller.instance),
         }
     }
 
@@ -227,7 +246,11 @@ impl<S: Store> Coordinator<S> {
         Ok(match *subject {
             Subject::First => Question::First,
             Subject::Hedge { attempt } => Question::Hedge { attempt },
-            Subject::Retry { attempt, made, outcome } => {
+            Subject::Retry {
+                attempt,
+                made,
+                outcome,
+            } => {
                 let made_under = match made {
                     Made::Epoch(epoch) => MadeUnder::Epoch(epoch),
                     Made::Nothing => MadeUnder::Unknown,
@@ -237,7 +260,13 @@ impl<S: Store> Coordinator<S> {
                         Read::Unknown | Read::Malformed => MadeUnder::Unknown,
                     },
                 };
-                Question::Retry { attempt, previous: Previous { made_under, outcome } }
+                Question::Retry {
+                    attempt,
+                    previous: Previous {
+                        made_under,
+                        outcome,
+                    },
+                }
             }
             Subject::Confirm(bytes) => match self.read_own(id, bytes, "confirm")? {
                 Read::Permit(_, permit) => Question::Confirm(permit),
@@ -254,7 +283,10 @@ impl<S: Store> Coordinator<S> {
         match read {
             Read::Malformed => Err(Refusal::invalid(
                 field,
-                format!("{} bytes that are not a permit; hand back what a grant carried", bytes.len()),
+                format!(
+                    "{} bytes that are not a permit; hand back what a grant carried",
+                    bytes.len()
+                ),
             )),
             Read::Permit(other, _) | Read::EarlierRun(other, _) if other != id => {
                 Err(Refusal::invalid(field, "a permit of another dependency"))
@@ -336,18 +368,13 @@ impl<S: Store> Coordinator<S> {
 
     /// Tells what has changed in a record: to the data directory, to events and to watchers.
     /// Called while the record is held, so that its changes are told in their order.
-    fn tell_changes(
-        &self,
-        id: DependencyId,
-        slot: &mut Slot,
-        actor: Option<Actor<'_>>,
-        now: Time,
-    ) {
+    fn tell_changes(&self, id: DependencyId, slot: &mut Slot, actor: Option<Actor<'_>>, now: Time) {
         if !slot.record.has_changes() {
             return;
         }
         let key = durable::Key::new(slot.name.namespace.clone(), &*slot.name.dependency);
-        self.durable.checkpoint(key, kept_of(&slot.record, &self.clock, now));
+        self.durable
+            .checkpoint(key, kept_of(&slot.record, &self.clock, now));
         for change in slot.record.take_changes() {
             let event = events::of_change(slot, change, actor, clock::to_wall(now));
             if let Some(counter) = events::counter_of(event.kind) {
@@ -399,7 +426,10 @@ fn kept_of(record: &Record, clock: &Clock, now: Time) -> durable::BreakerCheckpo
         },
         epoch: checkpoint.epoch,
         trips: checkpoint.level,
-        open: durable::TimeLeft { left: checkpoint.left.into(), at: clock.wall() },
+        open: durable::TimeLeft {
+            left: checkpoint.left.into(),
+            at: clock.wall(),
+        },
     }
 }
 

@@ -48,7 +48,9 @@ pub struct Telemetry {
 impl Default for Telemetry {
     fn default() -> Self {
         let shard = |_| Shard(std::array::from_fn(|_| AtomicU64::new(0)));
-        Self { shards: Box::new(std::array::from_fn(shard)) }
+        Self {
+            shards: Box::new(std::array::from_fn(shard)),
+        }
     }
 }
 
@@ -96,19 +98,67 @@ const REPORTS: [(Reported, &str); 5] = [
 
 /// Counters that stand alone, with their metric and help text.
 const PLAIN: [(Counter, &str, &str); 13] = [
-    (Counter::GrantedFirst, "holdoff_grants_total{kind=\"first\"}", "Attempts granted."),
-    (Counter::GrantedRetry, "holdoff_grants_total{kind=\"retry\"}", "Attempts granted."),
-    (Counter::GrantedProbe, "holdoff_grants_total{kind=\"probe\"}", "Attempts granted."),
-    (Counter::Trip, "holdoff_transitions_total{to=\"open\",from=\"closed\"}", "Breaker transitions."),
-    (Counter::Reopen, "holdoff_transitions_total{to=\"open\",from=\"half_open\"}", "Breaker transitions."),
-    (Counter::Recovery, "holdoff_transitions_total{to=\"closed\",from=\"half_open\"}", "Breaker transitions."),
-    (Counter::ShadowTrip, "holdoff_shadow_trips_total", "Trips of breakers in shadow mode."),
+    (
+        Counter::GrantedFirst,
+        "holdoff_grants_total{kind=\"first\"}",
+        "Attempts granted.",
+    ),
+    (
+        Counter::GrantedRetry,
+        "holdoff_grants_total{kind=\"retry\"}",
+        "Attempts granted.",
+    ),
+    (
+        Counter::GrantedProbe,
+        "holdoff_grants_total{kind=\"probe\"}",
+        "Attempts granted.",
+    ),
+    (
+        Counter::Trip,
+        "holdoff_transitions_total{to=\"open\",from=\"closed\"}",
+        "Breaker transitions.",
+    ),
+    (
+        Counter::Reopen,
+        "holdoff_transitions_total{to=\"open\",from=\"half_open\"}",
+        "Breaker transitions.",
+    ),
+    (
+        Counter::Recovery,
+        "holdoff_transitions_total{to=\"closed\",from=\"half_open\"}",
+        "Breaker transitions.",
+    ),
+    (
+        Counter::ShadowTrip,
+        "holdoff_shadow_trips_total",
+        "Trips of breakers in shadow mode.",
+    ),
     (Counter::Tally, "holdoff_tallies_total", "Tallies taken."),
-    (Counter::Refused, "holdoff_refused_total", "Requests that got an error instead of a decision."),
-    (Counter::Reload, "holdoff_policy_reloads_total{result=\"taken\"}", "Readings of changed policy files."),
-    (Counter::ReloadRefused, "holdoff_policy_reloads_total{result=\"refused\"}", "Readings of changed policy files."),
-    (Counter::Evicted, "holdoff_evicted_total", "Idle dependencies dropped."),
-    (Counter::EventsLost, "holdoff_events_lost_total", "Events dropped since too many came at once."),
+    (
+        Counter::Refused,
+        "holdoff_refused_total",
+        "Requests that got an error instead of a decision.",
+    ),
+    (
+        Counter::Reload,
+        "holdoff_policy_reloads_total{result=\"taken\"}",
+        "Readings of changed policy files.",
+    ),
+    (
+        Counter::ReloadRefused,
+        "holdoff_policy_reloads_total{result=\"refused\"}",
+        "Readings of changed policy files.",
+    ),
+    (
+        Counter::Evicted,
+        "holdoff_evicted_total",
+        "Idle dependencies dropped.",
+    ),
+    (
+        Counter::EventsLost,
+        "holdoff_events_lost_total",
+        "Events dropped since too many came at once.",
+    ),
 ];
 
 impl Telemetry {
@@ -122,7 +172,10 @@ impl Telemetry {
 
     pub fn get(&self, counter: Counter) -> u64 {
         let at = index(counter);
-        self.shards.iter().map(|shard| shard.0[at].load(Ordering::Relaxed)).sum()
+        self.shards
+            .iter()
+            .map(|shard| shard.0[at].load(Ordering::Relaxed))
+            .sum()
     }
 
     /// The text format of Prometheus. `gauges`: name, help and value of what is not counted.
@@ -137,12 +190,22 @@ impl Telemetry {
             }
             line(&mut text, metric, self.get(counter));
         }
-        head(&mut text, "holdoff_denials_total", "Attempts denied.", "counter");
+        head(
+            &mut text,
+            "holdoff_denials_total",
+            "Attempts denied.",
+            "counter",
+        );
         for (reason, label) in DENIALS {
             let metric = format!("holdoff_denials_total{{reason=\"{label}\"}}");
             line(&mut text, &metric, self.get(Counter::Denied(reason)));
         }
-        head(&mut text, "holdoff_reports_total", "Reports of permits.", "counter");
+        head(
+            &mut text,
+            "holdoff_reports_total",
+            "Reports of permits.",
+            "counter",
+        );
         for (reported, label) in REPORTS {
             let metric = format!("holdoff_reports_total{{result=\"{label}\"}}");
             line(&mut text, &metric, self.get(Counter::Reported(reported)));

@@ -131,7 +131,12 @@ impl Events {
         wanted: impl Fn(&Event) -> bool,
     ) -> (Vec<Event>, broadcast::Receiver<Event>) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let past = kept.events.iter().filter(|event| wanted(event)).cloned().collect();
+        let past = kept
+            .events
+            .iter()
+            .filter(|event| wanted(event))
+            .cloned()
+            .collect();
         (past, self.listeners.subscribe())
     }
 }
@@ -148,9 +153,19 @@ pub(super) fn of_change(
             let detail = format!("the dependency asked its callers to wait for {left}");
             (EventKind::Held, None, slot.record.breaker.epoch, detail)
         }
-        Change::Transition { from, to, epoch, cause } => {
+        Change::Transition {
+            from,
+            to,
+            epoch,
+            cause,
+        } => {
             let shadow = slot.policy.breaker.mode == Mode::Shadow;
-            (kind_of(cause, to, shadow), Some((from, to)), epoch, cause.to_string())
+            (
+                kind_of(cause, to, shadow),
+                Some((from, to)),
+                epoch,
+                cause.to_string(),
+            )
         }
     };
     if let Some(actor) = actor.filter(|actor| !actor.reason.is_empty()) {

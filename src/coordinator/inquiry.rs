@@ -34,8 +34,14 @@ pub struct Caller<'a> {
 #[derive(Clone, Debug)]
 pub enum Subject<'a> {
     First,
-    Retry { attempt: u32, made: Made<'a>, outcome: Outcome },
-    Hedge { attempt: u32 },
+    Retry {
+        attempt: u32,
+        made: Made<'a>,
+        outcome: Outcome,
+    },
+    Hedge {
+        attempt: u32,
+    },
     Confirm(&'a [u8]),
 }
 

@@ -69,7 +69,11 @@ impl<S: Store> Coordinator<S> {
                 keep_smallest(&mut page, &slot.name.dependency, filter.limit + 1);
             }
         });
-        for name in settings.names().iter().filter(|name| filter.wants(name, State::Closed)) {
+        for name in settings
+            .names()
+            .iter()
+            .filter(|name| filter.wants(name, State::Closed))
+        {
             let dead = !self.is_live(filter.namespace, name).await;
             if dead {
                 keep_smallest(&mut page, name, filter.limit + 1);
@@ -78,7 +82,14 @@ impl<S: Store> Coordinator<S> {
         let more = page.len() > filter.limit;
         let mut shown = Vec::with_capacity(page.len().min(filter.limit));
         for dependency in page.iter().take(filter.limit) {
-            shown.extend(self.show(Key { namespace: filter.namespace, dependency }).await.ok());
+            shown.extend(
+                self.show(Key {
+                    namespace: filter.namespace,
+                    dependency,
+                })
+                .await
+                .ok(),
+            );
         }
         self.durable_so_far().await;
         Ok(Listing { shown, more })
@@ -98,9 +109,12 @@ impl<S: Store> Coordinator<S> {
         let context = self.reading();
         let seen = self
             .store
-            .transact(self.id(key), key.namespace, |_| Err(StoreError::Unknown), |slot| {
-                shown(slot, &context)
-            })
+            .transact(
+                self.id(key),
+                key.namespace,
+                |_| Err(StoreError::Unknown),
+                |slot| shown(slot, &context),
+            )
             .await;
         match seen {
             Ok(shown) => Ok(shown),
@@ -113,7 +127,11 @@ impl<S: Store> Coordinator<S> {
         let in_force = self.policies.in_force();
         let settings = in_force.set.namespace(key.namespace);
         let settings = settings.ok_or(Refusal::UnknownNamespace(key.namespace.to_owned()))?;
-        if !settings.names().iter().any(|name| **name == *key.dependency) {
+        if !settings
+            .names()
+            .iter()
+            .any(|name| **name == *key.dependency)
+        {
             return Err(Refusal::UnknownDependency {
                 namespace: key.namespace.to_owned(),
                 dependency: key.dependency.to_owned(),
@@ -135,7 +153,10 @@ impl<S: Store> Coordinator<S> {
     pub async fn show_by_id(&self, id: DependencyId) -> Option<Shown> {
         let context = self.reading();
         let rule = |slot: &mut Slot| shown(slot, &context);
-        self.store.transact(id, "", |_| Err(StoreError::Unknown), rule).await.ok()
+        self.store
+            .transact(id, "", |_| Err(StoreError::Unknown), rule)
+            .await
+            .ok()
     }
 
     /// Tells which dependencies of a namespace change from now on.
@@ -144,8 +165,14 @@ impl<S: Store> Coordinator<S> {
     }
 
     async fn is_live(&self, namespace: &str, dependency: &str) -> bool {
-        let id = self.id(Key { namespace, dependency });
-        let seen = self.store.transact(id, namespace, |_| Err(StoreError::Unknown), |_| ()).await;
+        let id = self.id(Key {
+            namespace,
+            dependency,
+        });
+        let seen = self
+            .store
+            .transact(id, namespace, |_| Err(StoreError::Unknown), |_| ())
+            .await;
         seen.is_ok()
     }
 

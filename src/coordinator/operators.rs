@@ -3,15 +3,11 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use holdoff_decision::{
-    Nanos,
-    operate,
+    Nanos, operate,
     record::{Override, OverrideKind},
 };
 
-use super::{
-    Actor, Coordinator, Event, EventKind, Key, Refusal, Shown,
-    policies::InForce,
-};
+use super::{Actor, Coordinator, Event, EventKind, Key, Refusal, Shown, policies::InForce};
 use crate::{
     durable::{self, AuditEntry, AuditRecord, Change, StoredPolicy, TimeLeft},
     policy::{EntryView, Explained, Finding, Overlay, PolicySet, watch::Reading},
@@ -46,7 +42,10 @@ impl<S: Store> Coordinator<S> {
             owner: actor.owner.to_owned(),
             reason: actor.reason.to_owned(),
             set_at: wall,
-            expires: expires_in.map(|left| TimeLeft { left: left.into(), at: wall }),
+            expires: expires_in.map(|left| TimeLeft {
+                left: left.into(),
+                at: wall,
+            }),
         };
         let what = match (kind, expires_in) {
             (OverrideKind::ForceOpen, None) => "force open".to_owned(),
@@ -55,7 +54,15 @@ impl<S: Store> Coordinator<S> {
             (OverrideKind::ForceClosed, Some(left)) => format!("force closed for {left}"),
         };
         let change = Change::SetOverride(durable_key(key), kept);
-        self.commit(change, "SetOverride", key.namespace, key.dependency, actor, &what).await?;
+        self.commit(
+            change,
+            "SetOverride",
+            key.namespace,
+            key.dependency,
+            actor,
+            &what,
+        )
+        .await?;
         let now = self.clock.now();
         let order = Override {
             kind,
@@ -82,7 +89,15 @@ impl<S: Store> Coordinator<S> {
             return Err(nothing(key, "override"));
         }
         let change = Change::ClearOverride(durable_key(key));
-        self.commit(change, "ClearOverride", key.namespace, key.dependency, actor, "clear").await?;
+        self.commit(
+            change,
+            "ClearOverride",
+            key.namespace,
+            key.dependency,
+            actor,
+            "clear",
+        )
+        .await?;
         self.change(key, actor, |slot, now| {
             operate::clear_override(&mut slot.record, now);
         })
@@ -97,8 +112,19 @@ impl<S: Store> Coordinator<S> {
     pub async fn reset(&self, key: Key<'_>, actor: Actor<'_>) -> Result<Shown, Refusal> {
         self.show(key).await?;
         let change = Change::ForgetBreaker(durable_key(key));
-        self.commit(change, "ResetDependency", key.namespace, key.dependency, actor, "reset").await?;
-        self.change(key, actor, |slot, now| operate::reset(&mut slot.record, now)).await?;
+        self.commit(
+            change,
+            "ResetDependency",
+            key.namespace,
+            key.dependency,
+            actor,
+            "reset",
+        )
+        .await?;
+        self.change(key, actor, |slot, now| {
+            operate::reset(&mut slot.record, now)
+        })
+        .await?;
         self.get(key).await
     }
 
@@ -111,7 +137,15 @@ impl<S: Store> Coordinator<S> {
             return Err(nothing(key, "hold"));
         }
         let record_only = Change::RecordOnly;
-        self.commit(record_only, "ClearHold", key.namespace, key.dependency, actor, "clear").await?;
+        self.commit(
+            record_only,
+            "ClearHold",
+            key.namespace,
+            key.dependency,
+            actor,
+            "clear",
+        )
+        .await?;
         self.change(key, actor, |slot, now| {
             operate::clear_hold(&mut slot.record, now);
         })
@@ -149,7 +183,8 @@ impl<S: Store> Coordinator<S> {
             put_at: self.clock.wall(),
         };
         let change = Change::PutPolicy(durable::Key::new(namespace, name), stored);
-        self.commit(change, "PutPolicy", namespace, name, actor, document).await?;
+        self.commit(change, "PutPolicy", namespace, name, actor, document)
+            .await?;
         self.exchange(next);
         self.hand_over(self.event(EventKind::PolicyPut, namespace, name, actor));
         self.entry(namespace, name)
@@ -173,7 +208,8 @@ impl<S: Store> Coordinator<S> {
         }
         let next = InForce::load(in_force.sources.clone(), overlays).map_err(Refusal::BadPolicy)?;
         let change = Change::DeletePolicy(durable::Key::new(namespace, name));
-        self.commit(change, "DeletePolicy", namespace, name, actor, "delete").await?;
+        self.commit(change, "DeletePolicy", namespace, name, actor, "delete")
+            .await?;
         self.exchange(next);
         self.hand_over(self.event(EventKind::PolicyDeleted, namespace, name, actor));
         Ok(())
@@ -184,19 +220,31 @@ impl<S: Store> Coordinator<S> {
         let _one_at_a_time = self.changing.lock().await;
         let in_force = self.policies.in_force();
         let loaded = reading.and_then(|sources| InForce::load(sources, in_force.overlays.clone()));
-        let nobody = Actor { owner: "", reason: "" };
+        let nobody = Actor {
+            owner: "",
+            reason: "",
+        };
         let (kind, counter, detail) = match loaded {
             Ok(next) => {
                 let changes = crate::policy::diff(&in_force.set, &next.set).len();
                 self.exchange(next);
-                (EventKind::PoliciesReloaded, Counter::Reload, format!("{changes} values changed"))
+                (
+                    EventKind::PoliciesReloaded,
+                    Counter::Reload,
+                    format!("{changes} values changed"),
+                )
             }
-            Err(findings) => {
-                (EventKind::PoliciesRefused, Counter::ReloadRefused, first_of(&findings))
-            }
+            Err(findings) => (
+                EventKind::PoliciesRefused,
+                Counter::ReloadRefused,
+                first_of(&findings),
+            ),
         };
         self.telemetry.add(counter);
-        self.hand_over(Event { detail, ..self.event(kind, "", "", nobody) });
+        self.hand_over(Event {
+            detail,
+            ..self.event(kind, "", "", nobody)
+        });
     }
 
     /// The entries of a namespace, the defaults first.
@@ -224,7 +272,10 @@ impl<S: Store> Coordinator<S> {
 
     /// Checks a whole policy file: what would be refused, or else what is worth a look.
     pub fn check_policy(&self, document: &str) -> (bool, Vec<Finding>) {
-        let source = crate::policy::Source { name: "document".into(), text: document.into() };
+        let source = crate::policy::Source {
+            name: "document".into(),
+            text: document.into(),
+        };
         match PolicySet::load(&[source], &[]) {
             Ok(set) => (true, crate::policy::check(&set)),
             Err(findings) => (false, findings),
@@ -241,7 +292,10 @@ impl<S: Store> Coordinator<S> {
         after: u64,
         limit: usize,
     ) -> Result<Vec<AuditRecord>, Refusal> {
-        Ok(self.durable.audit_page(Some(namespace), after, limit).await?)
+        Ok(self
+            .durable
+            .audit_page(Some(namespace), after, limit)
+            .await?)
     }
 
     async fn change(
@@ -253,10 +307,15 @@ impl<S: Store> Coordinator<S> {
         let (id, now) = (self.id(key), self.clock.now());
         let changed = self
             .store
-            .transact(id, key.namespace, |_| Err(StoreError::Unknown), |slot| {
-                change(slot, now);
-                self.tell_changes(id, slot, Some(actor), now);
-            })
+            .transact(
+                id,
+                key.namespace,
+                |_| Err(StoreError::Unknown),
+                |slot| {
+                    change(slot, now);
+                    self.tell_changes(id, slot, Some(actor), now);
+                },
+            )
             .await;
         match changed {
             // A dependency that only a policy names has nothing to be changed.
@@ -299,7 +358,10 @@ impl<S: Store> Coordinator<S> {
     }
 
     fn entry(&self, namespace: &str, name: &str) -> Result<EntryView, Refusal> {
-        let entry = self.entries(namespace)?.into_iter().find(|entry| entry.name == name);
+        let entry = self
+            .entries(namespace)?
+            .into_iter()
+            .find(|entry| entry.name == name);
         entry.ok_or_else(|| unknown_policy(namespace, name))
     }
 
@@ -328,11 +390,17 @@ fn without(overlays: &[Overlay], namespace: &str, name: &str) -> Vec<Overlay> {
 }
 
 fn nothing(key: Key<'_>, what: &'static str) -> Refusal {
-    Refusal::NothingToClear { dependency: key.dependency.to_owned(), what }
+    Refusal::NothingToClear {
+        dependency: key.dependency.to_owned(),
+        what,
+    }
 }
 
 fn unknown_policy(namespace: &str, name: &str) -> Refusal {
-    Refusal::UnknownPolicy { namespace: namespace.to_owned(), name: name.to_owned() }
+    Refusal::UnknownPolicy {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
 }
 
 fn first_of(findings: &[Finding]) -> String {

@@ -40,7 +40,10 @@ pub struct Resolved {
 
 impl Policies {
     pub fn new(in_force: InForce) -> Self {
-        Self { in_force: ArcSwap::from_pointee(in_force), bypass: Arc::new(bypass()) }
+        Self {
+            in_force: ArcSwap::from_pointee(in_force),
+            bypass: Arc::new(bypass()),
+        }
     }
 
     pub fn in_force(&self) -> Arc<InForce> {
@@ -56,7 +59,11 @@ impl Policies {
         let in_force = self.in_force.load();
         let settings = in_force.set.namespace(namespace)?;
         let (policy, named) = settings.resolve(dependency);
-        let policy = if settings.bypass() { &self.bypass } else { policy };
+        let policy = if settings.bypass() {
+            &self.bypass
+        } else {
+            policy
+        };
         Some(Resolved {
             policy: Arc::clone(policy),
             may_appear: settings.auto_create() || named != Named::Defaults,
@@ -83,13 +90,20 @@ impl InForce {
     /// Everything that is wrong with them.
     pub fn load(sources: Vec<Source>, overlays: Vec<Overlay>) -> Result<Self, Vec<Finding>> {
         let set = PolicySet::load(&sources, &overlays)?;
-        Ok(Self { set, sources, overlays })
+        Ok(Self {
+            set,
+            sources,
+            overlays,
+        })
     }
 }
 
 /// Local retries only: no breaker, no rate, no hold, and a budget that is never empty.
 fn bypass() -> Policy {
-    let mut policy = Policy { rate: None, ..Policy::default() };
+    let mut policy = Policy {
+        rate: None,
+        ..Policy::default()
+    };
     policy.breaker.mode = Mode::Off;
     policy.pushback.scope = PushbackScope::Caller;
     policy.budget.floor_micros_per_second = u64::from(u32::MAX) * 1_000_000;

@@ -10,12 +10,20 @@ pub enum Refusal {
     Invalid { field: String, problem: String },
     #[error("there is no namespace `{0}`")]
     UnknownNamespace(String),
-    #[error("there is no dependency `{dependency}` in namespace `{namespace}`, and auto_create is off")]
-    UnknownDependency { namespace: String, dependency: String },
+    #[error(
+        "there is no dependency `{dependency}` in namespace `{namespace}`, and auto_create is off"
+    )]
+    UnknownDependency {
+        namespace: String,
+        dependency: String,
+    },
     #[error("no policy is stored for `{name}` in namespace `{namespace}`")]
     UnknownPolicy { namespace: String, name: String },
     #[error("`{dependency}` has no {what}")]
-    NothingToClear { dependency: String, what: &'static str },
+    NothingToClear {
+        dependency: String,
+        what: &'static str,
+    },
     #[error("the policy is refused: {}", joined(.0))]
     BadPolicy(Vec<Finding>),
     #[error(transparent)]
@@ -33,6 +41,9 @@ fn joined(findings: &[Finding]) -> String {
 
 impl Refusal {
     pub fn invalid(field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::Invalid { field: field.into(), problem: problem.into() }
+        Self::Invalid {
+            field: field.into(),
+            problem: problem.into(),
+        }
     }
 }

@@ -44,7 +44,12 @@ impl<S: Store> Coordinator<S> {
     /// # Errors
     /// Everything that is wrong with the policies.
     pub async fn start(parts: Parts<S>, sources: Vec<Source>) -> Result<Start<S>, Vec<Finding>> {
-        let Parts { store, clock, entropy, opened } = parts;
+        let Parts {
+            store,
+            clock,
+            entropy,
+            opened,
+        } = parts;
         let Opened { durable, state } = opened;
         let in_force = InForce::load(sources, overlays(&state))?;
         let now = clock.now();
@@ -76,7 +81,10 @@ impl<S: Store> Coordinator<S> {
             detail: started(&state),
             owner: String::new(),
         });
-        Ok(Start { coordinator, warnings })
+        Ok(Start {
+            coordinator,
+            warnings,
+        })
     }
 
     pub fn durable(&self) -> &Durable {
@@ -88,22 +96,32 @@ impl<S: Store> Coordinator<S> {
         for (key, kept) in &state.breakers {
             let checkpoint = checkpoint(kept);
             let restored = self
-                .restore_record(key, now, |record| *record = operate::restore(&checkpoint, now))
+                .restore_record(key, now, |record| {
+                    *record = operate::restore(&checkpoint, now)
+                })
                 .await;
             if let Err(refusal) = restored {
-                warnings.push(format!("the open breaker of `{}` is not restored: {refusal}", key.name));
+                warnings.push(format!(
+                    "the open breaker of `{}` is not restored: {refusal}",
+                    key.name
+                ));
             }
         }
         for (key, kept) in &state.overrides {
             let order = order(kept, now);
             let expires = order.expires;
             let restored = self
-                .restore_record(key, now, |record| record.order = Some(Box::new(order.clone())))
+                .restore_record(key, now, |record| {
+                    record.order = Some(Box::new(order.clone()))
+                })
                 .await;
             match restored {
                 Ok(id) => self.note_expiry(expires, id),
                 Err(refusal) => {
-                    warnings.push(format!("the override of `{}` is not restored: {refusal}", key.name));
+                    warnings.push(format!(
+                        "the override of `{}` is not restored: {refusal}",
+                        key.name
+                    ));
                 }
             }
         }
@@ -122,9 +140,13 @@ impl<S: Store> Coordinator<S> {
         now: Time,
         mut change: impl FnMut(&mut Record) + Send,
     ) -> Result<crate::permit::DependencyId, super::Refusal> {
-        let key = Key { namespace: &key.namespace, dependency: &key.name };
+        let key = Key {
+            namespace: &key.namespace,
+            dependency: &key.name,
+        };
         let id = self.id(key);
-        self.transact(id, key, now, |slot| change(&mut slot.record)).await?;
+        self.transact(id, key, now, |slot| change(&mut slot.record))
+            .await?;
         Ok(id)
     }
 }
@@ -167,5 +189,8 @@ fn order(kept: &durable::Override, now: Time) -> Override {
 
 fn started(state: &Restored) -> String {
     let (breakers, overrides) = (state.breakers.len(), state.overrides.len());
-    format!("boot {}; {breakers} breakers and {overrides} overrides restored", state.boot)
+    format!(
+        "boot {}; {breakers} breakers and {overrides} overrides restored",
+        state.boot
+    )
 }

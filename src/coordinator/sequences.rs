@@ -40,7 +40,14 @@ impl Sequences {
         if shard.len() >= INSTANCES_MAX {
             forget_half(&mut shard);
         }
-        shard.insert(instance, Seen { highest: sequence, recent: 1, at: now });
+        shard.insert(
+            instance,
+            Seen {
+                highest: sequence,
+                recent: 1,
+                at: now,
+            },
+        );
         true
     }
 }
@@ -49,7 +56,11 @@ impl Seen {
     fn note(&mut self, sequence: u64) -> bool {
         if sequence > self.highest {
             let ahead = sequence - self.highest;
-            self.recent = if ahead < 64 { self.recent << ahead | 1 } else { 1 };
+            self.recent = if ahead < 64 {
+                self.recent << ahead | 1
+            } else {
+                1
+            };
             self.highest = sequence;
             return true;
         }
@@ -83,10 +94,21 @@ mod tests {
     #[test]
     fn b22a_a_numbered_report_counts_once_in_any_order() {
         let sequences = Sequences::default();
-        for (sequence, new) in [(5, true), (5, false), (7, true), (6, true), (6, false), (300, true), (7, false)] {
+        for (sequence, new) in [
+            (5, true),
+            (5, false),
+            (7, true),
+            (6, true),
+            (6, false),
+            (300, true),
+            (7, false),
+        ] {
             assert_eq!(sequences.note(1, sequence, Time(0)), new, "{sequence}");
         }
-        assert!(sequences.note(2, 5, Time(0)), "another instance has numbers of its own");
+        assert!(
+            sequences.note(2, 5, Time(0)),
+            "another instance has numbers of its own"
+        );
     }
 
     #[test]
@@ -95,7 +117,11 @@ mod tests {
         for instance in 0..SHARDS as u64 * INSTANCES_MAX as u64 * 2 {
             sequences.note(instance, 1, Time(instance));
         }
-        let kept: usize = sequences.shards.iter().map(|shard| shard.lock().unwrap().len()).sum();
+        let kept: usize = sequences
+            .shards
+            .iter()
+            .map(|shard| shard.lock().unwrap().len())
+            .sum();
         assert!(kept <= SHARDS * INSTANCES_MAX);
     }
 }

@@ -23,7 +23,9 @@ impl<S: Store> Coordinator<S> {
             let mut events = self.events.handed_over().await;
             if self.durable.flushed().await.is_err() {
                 for event in &mut events {
-                    event.detail.push_str(" (not durable: the data directory cannot be written)");
+                    event
+                        .detail
+                        .push_str(" (not durable: the data directory cannot be written)");
                 }
             }
             for event in &events {
@@ -48,18 +50,27 @@ impl<S: Store> Coordinator<S> {
     pub async fn end_overrides_once(&self) {
         let context = self.context();
         let due = {
-            let mut expiries = self.expiries.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let later = expiries.split_off(&(context.now + Nanos(1), crate::permit::DependencyId(0)));
+            let mut expiries = self
+                .expiries
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let later =
+                expiries.split_off(&(context.now + Nanos(1), crate::permit::DependencyId(0)));
             std::mem::replace(&mut *expiries, later)
         };
         for (_, id) in due {
             // A record that is gone has no override to end.
             let _ = self
                 .store
-                .transact(id, "", |_| Err(StoreError::Unknown), |slot| {
-                    slot.record.advance(&slot.policy, &context);
-                    self.tell_changes(id, slot, None, context.now);
-                })
+                .transact(
+                    id,
+                    "",
+                    |_| Err(StoreError::Unknown),
+                    |slot| {
+                        slot.record.advance(&slot.policy, &context);
+                        self.tell_changes(id, slot, None, context.now);
+                    },
+                )
                 .await;
         }
     }
@@ -75,8 +86,11 @@ impl<S: Store> Coordinator<S> {
     /// Drops the dependencies that were idle for so long; says how many.
     pub fn drop_idle_once(&self, idle_for: Nanos) -> usize {
         let now = self.clock.now();
-        let dropped = self.store.evict(&mut |slot| is_idle(&slot.record, idle_for, now));
-        self.telemetry.add_many(Counter::Evicted, dropped.len() as u64);
+        let dropped = self
+            .store
+            .evict(&mut |slot| is_idle(&slot.record, idle_for, now));
+        self.telemetry
+            .add_many(Counter::Evicted, dropped.len() as u64);
         for name in &dropped {
             let id = self.permits.dependency(&name.namespace, &name.dependency);
             self.watchers.changed(id, name);

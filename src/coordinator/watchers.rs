@@ -49,7 +49,10 @@ impl Watchers {
             let wanted = *watcher.namespace == *name.namespace
                 && name.dependency.starts_with(&watcher.name_prefix);
             if wanted {
-                let mut changed = watcher.changed.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut changed = watcher
+                    .changed
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
                 changed.insert((id, name.dependency.clone()));
                 watcher.notify.notify_one();
             }
@@ -78,7 +81,10 @@ mod tests {
     use super::*;
 
     fn name(dependency: &str) -> Name {
-        Name { namespace: Arc::from("default"), dependency: dependency.into() }
+        Name {
+            namespace: Arc::from("default"),
+            dependency: dependency.into(),
+        }
     }
 
     #[tokio::test]
@@ -90,7 +96,10 @@ mod tests {
             watchers.changed(DependencyId(2), &name("search"));
         }
         let changed = watcher.changed().await;
-        assert_eq!(changed.into_iter().collect::<Vec<_>>(), [(DependencyId(1), "payments".into())]);
+        assert_eq!(
+            changed.into_iter().collect::<Vec<_>>(),
+            [(DependencyId(1), "payments".into())]
+        );
     }
 
     #[test]

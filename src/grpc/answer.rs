@@ -17,7 +17,9 @@ pub fn acquired(decision: Decision) -> proto::AcquireResponse {
         state: state(answer.state).into(),
         epoch: answer.epoch,
         degraded: false,
-        previous_result: answer.previous.map_or(0, |previous| reason(previous).into()),
+        previous_result: answer
+            .previous
+            .map_or(0, |previous| reason(previous).into()),
     }
 }
 
@@ -67,7 +69,9 @@ pub fn reported(results: &[Reported]) -> proto::ReportResponse {
         applied: *reported == Reported::Ok,
         reason: reason(*reported).into(),
     };
-    proto::ReportResponse { results: results.iter().map(result).collect() }
+    proto::ReportResponse {
+        results: results.iter().map(result).collect(),
+    }
 }
 
 fn reason(reported: Reported) -> proto::ReportReason {

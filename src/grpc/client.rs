@@ -53,7 +53,10 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
         request: Request<Streaming<SessionRequest>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
         let coordinator = Arc::clone(&self.coordinator);
-        Ok(Response::new(session::serve(coordinator, request.into_inner())))
+        Ok(Response::new(session::serve(
+            coordinator,
+            request.into_inner(),
+        )))
     }
 }
 
@@ -63,7 +66,10 @@ pub(super) async fn acquire<S: Store>(
     defaults: &read::Defaults,
 ) -> Result<AcquireResponse, Status> {
     let inquiry = read::inquiry(request, defaults).map_err(|refusal| status::of(&refusal))?;
-    let decision = coordinator.acquire(&inquiry).await.map_err(|refusal| status::of(&refusal))?;
+    let decision = coordinator
+        .acquire(&inquiry)
+        .await
+        .map_err(|refusal| status::of(&refusal))?;
     Ok(answer::acquired(decision))
 }
 
@@ -72,13 +78,21 @@ pub(super) async fn report<S: Store>(
     request: &ReportRequest,
     defaults: &read::Defaults,
 ) -> Result<ReportResponse, Status> {
-    let namespace = if request.namespace.is_empty() { &defaults.namespace } else { &request.namespace };
+    let namespace = if request.namespace.is_empty() {
+        &defaults.namespace
+    } else {
+        &request.namespace
+    };
     let read = || {
         let namespace = read::namespace(namespace)?;
         let caller = read::caller(request.caller.as_ref(), defaults)?;
         Ok((namespace, caller, read::entries(request)?))
     };
     let (namespace, caller, entries) = read().map_err(|refusal| status::of(&refusal))?;
-    let reported = coordinator.report(namespace, caller, &entries, request.sequence).await;
-    Ok(answer::reported(&reported.map_err(|refusal| status::of(&refusal))?))
+    let reported = coordinator
+        .report(namespace, caller, &entries, request.sequence)
+        .await;
+    Ok(answer::reported(
+        &reported.map_err(|refusal| status::of(&refusal))?,
+    ))
 }

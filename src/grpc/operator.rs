@@ -37,7 +37,9 @@ impl<S> OperatorHandler<S> {
 type Answer<T> = Result<Response<T>, Status>;
 
 fn answer<T>(result: Result<T, Refusal>) -> Answer<T> {
-    result.map(Response::new).map_err(|refusal| status::of(&refusal))
+    result
+        .map(Response::new)
+        .map_err(|refusal| status::of(&refusal))
 }
 
 #[tonic::async_trait]
@@ -58,7 +60,9 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
     ) -> Answer<proto::GetDependencyResponse> {
         let request = request.get_ref();
         let shown = async {
-            self.coordinator.get(key(&request.namespace, &request.dependency)?).await
+            self.coordinator
+                .get(key(&request.namespace, &request.dependency)?)
+                .await
         };
         answer(shown.await.map(|shown| proto::GetDependencyResponse {
             dependency: Some(shown::dependency(&shown)),
@@ -69,11 +73,16 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::WatchDependenciesRequest>,
     ) -> Answer<Self::WatchDependenciesStream> {
-        let proto::WatchDependenciesRequest { namespace, name_prefix } = request.into_inner();
-        let checked = read::namespace(&namespace).map(str::to_owned).and_then(|namespace| {
-            self.coordinator.entries(&namespace)?;
-            Ok(namespace)
-        });
+        let proto::WatchDependenciesRequest {
+            namespace,
+            name_prefix,
+        } = request.into_inner();
+        let checked = read::namespace(&namespace)
+            .map(str::to_owned)
+            .and_then(|namespace| {
+                self.coordinator.entries(&namespace)?;
+                Ok(namespace)
+            });
         let coordinator = Arc::clone(&self.coordinator);
         answer(checked.map(|namespace| watch::dependencies(coordinator, namespace, name_prefix)))
     }
@@ -83,7 +92,11 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         request: Request<proto::WatchEventsRequest>,
     ) -> Answer<Self::WatchEventsStream> {
         let request = request.into_inner();
-        let checked = event_filter(request.namespace, request.dependency, request.since.as_ref());
+        let checked = event_filter(
+            request.namespace,
+            request.dependency,
+            request.since.as_ref(),
+        );
         answer(checked.map(|(wanted, since)| {
             let replayed = wanted.clone();
             // Without a span only what is to come is wanted.
@@ -102,13 +115,18 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
     ) -> Answer<proto::ListEventsResponse> {
         let request = request.into_inner();
         let listed = page_size(request.page_size).and_then(|size| {
-            let (wanted, since) =
-                event_filter(request.namespace, request.dependency, request.since.as_ref())?;
+            let (wanted, since) = event_filter(
+                request.namespace,
+                request.dependency,
+                request.since.as_ref(),
+            )?;
             let (past, _) = self.coordinator.events().listen(|event| {
                 since.is_none_or(|since| event.time >= since) && wanted.wants(event)
             });
             let newest = past.len().saturating_sub(size);
-            Ok(proto::ListEventsResponse { events: past[newest..].iter().map(shown::event).collect() })
+            Ok(proto::ListEventsResponse {
+                events: past[newest..].iter().map(shown::event).collect(),
+            })
         });
         answer(listed)
     }
@@ -179,8 +197,12 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         let request = request.get_ref();
         answer(read::namespace(&request.namespace).and_then(|namespace| {
             let entries = self.coordinator.entries(namespace)?;
-            let policies = entries.into_iter().map(|entry| shown::policy(namespace, entry));
-            Ok(proto::ListPoliciesResponse { policies: policies.collect() })
+            let policies = entries
+                .into_iter()
+                .map(|entry| shown::policy(namespace, entry));
+            Ok(proto::ListPoliciesResponse {
+                policies: policies.collect(),
+            })
         }))
     }
 
@@ -189,15 +211,20 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         request: Request<proto::GetPolicyRequest>,
     ) -> Answer<proto::GetPolicyResponse> {
         let request = request.get_ref();
-        answer(key(&request.namespace, &request.dependency).and_then(|key| {
-            let (document, values) = self.coordinator.explain_policy(key)?;
-            let values = values.into_iter().map(|value| proto::PolicyValue {
-                field: value.field,
-                value: value.value,
-                origin: value.origin,
-            });
-            Ok(proto::GetPolicyResponse { document, values: values.collect() })
-        }))
+        answer(
+            key(&request.namespace, &request.dependency).and_then(|key| {
+                let (document, values) = self.coordinator.explain_policy(key)?;
+                let values = values.into_iter().map(|value| proto::PolicyValue {
+                    field: value.field,
+                    value: value.value,
+                    origin: value.origin,
+                });
+                Ok(proto::GetPolicyResponse {
+                    document,
+                    values: values.collect(),
+                })
+            }),
+        )
     }
 
     async fn put_policy(
@@ -215,7 +242,9 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         let deleted = async {
             let namespace = read::namespace(&request.namespace)?;
             let actor = actor(&request.owner, &request.reason)?;
-            self.coordinator.delete_policy(namespace, selector(&request.name)?, actor).await
+            self.coordinator
+                .delete_policy(namespace, selector(&request.name)?, actor)
+                .await
         };
         answer(deleted.await.map(|()| proto::DeletePolicyResponse {}))
     }
@@ -231,8 +260,12 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
                 true => proto::FindingSeverity::Warning,
                 false => proto::FindingSeverity::Error,
             };
-            let findings = findings.into_iter().map(|finding| written(finding, severity));
-            proto::CheckPolicyResponse { findings: findings.collect() }
+            let findings = findings
+                .into_iter()
+                .map(|finding| written(finding, severity));
+            proto::CheckPolicyResponse {
+                findings: findings.collect(),
+            }
         }))
     }
 }
@@ -242,7 +275,11 @@ impl<S: Store> OperatorHandler<S> {
         &self,
         request: &proto::ListDependenciesRequest,
     ) -> Result<proto::ListDependenciesResponse, Refusal> {
-        let states: Result<Vec<_>, _> = request.states.iter().map(|state| read::state(*state)).collect();
+        let states: Result<Vec<_>, _> = request
+            .states
+            .iter()
+            .map(|state| read::state(*state))
+            .collect();
         let filter = Filter {
             namespace: read::namespace(&request.namespace)?,
             name_prefix: &request.name_prefix,
@@ -267,13 +304,19 @@ impl<S: Store> OperatorHandler<S> {
             Ok(proto::OverrideKind::ForceOpen) => OverrideKind::ForceOpen,
             Ok(proto::OverrideKind::ForceClosed) => OverrideKind::ForceClosed,
             Ok(proto::OverrideKind::Unspecified) | Err(_) => {
-                let problem = format!("{} is not allowed; 1 (force open) or 2 (force closed)", request.kind);
+                let problem = format!(
+                    "{} is not allowed; 1 (force open) or 2 (force closed)",
+                    request.kind
+                );
                 return Err(Refusal::invalid("kind", problem));
             }
         };
         let actor = actor(&request.owner, &request.reason)?;
         if request.reason.is_empty() {
-            return Err(Refusal::invalid("reason", "missing; say why, in 1 to 1000 bytes"));
+            return Err(Refusal::invalid(
+                "reason",
+                "missing; say why, in 1 to 1000 bytes",
+            ));
         }
         let expires_in = match &request.expires_in {
             None => None,
@@ -286,8 +329,13 @@ impl<S: Store> OperatorHandler<S> {
                 Some(span)
             }
         };
-        let shown = self.coordinator.set_override(key, kind, actor, expires_in).await?;
-        Ok(proto::SetOverrideResponse { dependency: Some(shown::dependency(&shown)) })
+        let shown = self
+            .coordinator
+            .set_override(key, kind, actor, expires_in)
+            .await?;
+        Ok(proto::SetOverrideResponse {
+            dependency: Some(shown::dependency(&shown)),
+        })
     }
 
     async fn audit(
@@ -320,18 +368,29 @@ impl<S: Store> OperatorHandler<S> {
         let name = selector(&request.name)?;
         read::limited("document", &request.document, DOCUMENT_MAX)?;
         let actor = actor(&request.owner, &request.reason)?;
-        let entry = self.coordinator.put_policy(namespace, name, &request.document, actor).await?;
-        Ok(proto::PutPolicyResponse { policy: Some(shown::policy(namespace, entry)) })
+        let entry = self
+            .coordinator
+            .put_policy(namespace, name, &request.document, actor)
+            .await?;
+        Ok(proto::PutPolicyResponse {
+            policy: Some(shown::policy(namespace, entry)),
+        })
     }
 }
 
 fn key<'a>(namespace: &'a str, dependency: &'a str) -> Result<Key<'a>, Refusal> {
-    Ok(Key { namespace: read::namespace(namespace)?, dependency: read::dependency(dependency)? })
+    Ok(Key {
+        namespace: read::namespace(namespace)?,
+        dependency: read::dependency(dependency)?,
+    })
 }
 
 fn actor<'a>(owner: &'a str, reason: &'a str) -> Result<Actor<'a>, Refusal> {
     if owner.is_empty() {
-        return Err(Refusal::invalid("owner", "missing; say who, in 1 to 200 bytes"));
+        return Err(Refusal::invalid(
+            "owner",
+            "missing; say who, in 1 to 200 bytes",
+        ));
     }
     read::limited("owner", owner, OWNER_MAX)?;
     read::limited("reason", reason, REASON_MAX)?;
@@ -345,7 +404,9 @@ fn selector(name: &str) -> Result<&str, Refusal> {
         true => Ok(name),
         false => Err(Refusal::invalid(
             "name",
-            format!("{name:?} is not allowed; a dependency's name, a pattern ending in *, or empty"),
+            format!(
+                "{name:?} is not allowed; a dependency's name, a pattern ending in *, or empty"
+            ),
         )),
     }
 }
@@ -354,7 +415,10 @@ fn page_size(size: u32) -> Result<usize, Refusal> {
     match size {
         0 => Ok(PAGE_DEFAULT as usize),
         1..=PAGE_MAX => Ok(size as usize),
-        _ => Err(Refusal::invalid("page_size", format!("{size} is not allowed; 0 to {PAGE_MAX}"))),
+        _ => Err(Refusal::invalid(
+            "page_size",
+            format!("{size} is not allowed; 0 to {PAGE_MAX}"),
+        )),
     }
 }
 
@@ -384,9 +448,17 @@ fn event_filter(
     }
     let since = since.map(|span| read::span("since", span)).transpose()?;
     let since = since.map(|span| {
-        SystemTime::now().checked_sub(span.into()).unwrap_or(SystemTime::UNIX_EPOCH)
+        SystemTime::now()
+            .checked_sub(span.into())
+            .unwrap_or(SystemTime::UNIX_EPOCH)
     });
-    Ok((EventFilter { namespace, dependency }, since))
+    Ok((
+        EventFilter {
+            namespace,
+            dependency,
+        },
+        since,
+    ))
 }
 
 fn written(finding: Finding, severity: proto::FindingSeverity) -> proto::Finding {

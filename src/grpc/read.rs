@@ -34,17 +34,33 @@ pub fn inquiry<'a>(
     request: &'a proto::AcquireRequest,
     defaults: &'a Defaults,
 ) -> Result<Inquiry<'a>, Refusal> {
-    let namespace = if request.namespace.is_empty() { &defaults.namespace } else { &request.namespace };
-    let key = Key { namespace: self::namespace(namespace)?, dependency: dependency(&request.dependency)? };
+    let namespace = if request.namespace.is_empty() {
+        &defaults.namespace
+    } else {
+        &request.namespace
+    };
+    let key = Key {
+        namespace: self::namespace(namespace)?,
+        dependency: dependency(&request.dependency)?,
+    };
     if request.attempt == 0 {
-        return Err(Refusal::invalid("attempt", "0 is not allowed; the first attempt is 1"));
+        return Err(Refusal::invalid(
+            "attempt",
+            "0 is not allowed; the first attempt is 1",
+        ));
     }
     if request.cost > COST_MAX {
-        return Err(Refusal::invalid("cost", format!("{} is not allowed; 0 to {COST_MAX}", request.cost)));
+        return Err(Refusal::invalid(
+            "cost",
+            format!("{} is not allowed; 0 to {COST_MAX}", request.cost),
+        ));
     }
     if request.call_id.len() > CALL_ID_MAX {
         let length = request.call_id.len();
-        return Err(Refusal::invalid("call_id", format!("{length} bytes; at most {CALL_ID_MAX}")));
+        return Err(Refusal::invalid(
+            "call_id",
+            format!("{length} bytes; at most {CALL_ID_MAX}"),
+        ));
     }
     priority(request.priority)?;
     Ok(Inquiry {
@@ -53,7 +69,11 @@ pub fn inquiry<'a>(
         subject: subject(request)?,
         call_id: &request.call_id,
         idempotent: idempotent(request.safety)?,
-        time_left: request.time_left.as_ref().map(|left| span("time_left", left)).transpose()?,
+        time_left: request
+            .time_left
+            .as_ref()
+            .map(|left| span("time_left", left))
+            .transpose()?,
         cost: request.cost.max(1),
     })
 }
@@ -90,7 +110,11 @@ fn subject(request: &proto::AcquireRequest) -> Result<Subject<'_>, Refusal> {
                 Some(proto::previous::MadeUnder::Epoch(epoch)) => Made::Epoch(*epoch),
                 None => Made::Nothing,
             };
-            Ok(Subject::Retry { attempt, made, outcome })
+            Ok(Subject::Retry {
+                attempt,
+                made,
+                outcome,
+            })
         }
     }
 }
@@ -102,7 +126,10 @@ fn subject(request: &proto::AcquireRequest) -> Result<Subject<'_>, Refusal> {
 pub fn entries(request: &proto::ReportRequest) -> Result<Vec<Entry<'_>>, Refusal> {
     let count = request.entries.len();
     if count == 0 || count > BATCH_MAX {
-        return Err(Refusal::invalid("entries", format!("{count} entries; 1 to {BATCH_MAX}")));
+        return Err(Refusal::invalid(
+            "entries",
+            format!("{count} entries; 1 to {BATCH_MAX}"),
+        ));
     }
     let read = |(index, entry)| self::entry(index, entry);
     request.entries.iter().enumerate().map(read).collect()
@@ -110,13 +137,22 @@ pub fn entries(request: &proto::ReportRequest) -> Result<Vec<Entry<'_>>, Refusal
 
 fn entry(index: usize, entry: &proto::ReportEntry) -> Result<Entry<'_>, Refusal> {
     match &entry.entry {
-        None => Err(Refusal::invalid(format!("entries[{index}]"), "neither result nor tally")),
+        None => Err(Refusal::invalid(
+            format!("entries[{index}]"),
+            "neither result nor tally",
+        )),
         Some(proto::report_entry::Entry::Result(result)) => {
             if result.permit.is_empty() {
-                return Err(Refusal::invalid(format!("entries[{index}].result.permit"), "missing"));
+                return Err(Refusal::invalid(
+                    format!("entries[{index}].result.permit"),
+                    "missing",
+                ));
             }
             let field = format!("entries[{index}].result.outcome");
-            Ok(Entry::Permit(&result.permit, outcome(&field, result.outcome.as_ref())?))
+            Ok(Entry::Permit(
+                &result.permit,
+                outcome(&field, result.outcome.as_ref())?,
+            ))
         }
         Some(proto::report_entry::Entry::Tally(tally)) => {
             let field = format!("entries[{index}].tally");
@@ -150,13 +186,18 @@ fn outcome(field: &str, outcome: Option<&proto::Outcome>) -> Result<Outcome, Ref
             let field = format!("{field}.latency");
             let read = span(&field, latency)?;
             if Duration::from(read) > LATENCY_MAX {
-                return Err(Refusal::invalid(field, format!("{read} is not allowed; 0 to 24 h")));
+                return Err(Refusal::invalid(
+                    field,
+                    format!("{read} is not allowed; 0 to 24 h"),
+                ));
             }
             Some(read)
         }
     };
     let pushback = outcome.pushback.as_ref();
-    let pushback = pushback.map(|wait| span(&format!("{field}.pushback"), wait)).transpose()?;
+    let pushback = pushback
+        .map(|wait| span(&format!("{field}.pushback"), wait))
+        .transpose()?;
     Ok(Outcome {
         kind: outcome_kind(field, outcome.kind)?,
         latency,
@@ -179,7 +220,10 @@ fn outcome_kind(field: &str, kind: i32) -> Result<OutcomeKind, Refusal> {
         Ok(Kind::Ignored) => OutcomeKind::Ignored,
         Ok(Kind::Cancelled) => OutcomeKind::Cancelled,
         Ok(Kind::Unspecified) | Err(_) => {
-            return Err(Refusal::invalid(format!("{field}.kind"), format!("{kind} is not allowed; 1 to 8")));
+            return Err(Refusal::invalid(
+                format!("{field}.kind"),
+                format!("{kind} is not allowed; 1 to 8"),
+            ));
         }
     })
 }
@@ -188,14 +232,20 @@ fn idempotent(safety: i32) -> Result<bool, Refusal> {
     match proto::Safety::try_from(safety) {
         Ok(proto::Safety::Idempotent | proto::Safety::Keyed) => Ok(true),
         Ok(proto::Safety::Unsafe | proto::Safety::Unspecified) => Ok(false),
-        Err(_) => Err(Refusal::invalid("safety", format!("{safety} is not allowed; 0 to 3"))),
+        Err(_) => Err(Refusal::invalid(
+            "safety",
+            format!("{safety} is not allowed; 0 to 3"),
+        )),
     }
 }
 
 fn priority(priority: i32) -> Result<(), Refusal> {
     match proto::Priority::try_from(priority) {
         Ok(_) => Ok(()),
-        Err(_) => Err(Refusal::invalid("priority", format!("{priority} is not allowed; 0 to 3"))),
+        Err(_) => Err(Refusal::invalid(
+            "priority",
+            format!("{priority} is not allowed; 0 to 3"),
+        )),
     }
 }
 
@@ -211,9 +261,10 @@ pub fn state(state: i32) -> Result<State, Refusal> {
         Ok(B::HalfOpen) => Ok(State::HalfOpen),
         Ok(B::ForcedOpen) => Ok(State::ForcedOpen),
         Ok(B::ForcedClosed) => Ok(State::ForcedClosed),
-        Ok(B::Recovering | B::Unspecified) | Err(_) => {
-            Err(Refusal::invalid("states", format!("{state} is not a state that can be looked for")))
-        }
+        Ok(B::Recovering | B::Unspecified) | Err(_) => Err(Refusal::invalid(
+            "states",
+            format!("{state} is not a state that can be looked for"),
+        )),
     }
 }
 
@@ -223,7 +274,10 @@ pub fn state(state: i32) -> Result<State, Refusal> {
 /// Names the field.
 pub fn span(field: &str, span: &prost_types::Duration) -> Result<Nanos, Refusal> {
     let refuse = |what: &str| {
-        let text = format!("{} s {} ns is not allowed; {what}", span.seconds, span.nanos);
+        let text = format!(
+            "{} s {} ns is not allowed; {what}",
+            span.seconds, span.nanos
+        );
         Err(Refusal::invalid(field, text))
     };
     let Ok(seconds) = u64::try_from(span.seconds) else {
@@ -251,7 +305,10 @@ pub fn dependency(dependency: &str) -> Result<&str, Refusal> {
 fn name<'a>(field: &str, name: &'a str) -> Result<&'a str, Refusal> {
     match is_name(name) {
         true => Ok(name),
-        false => Err(Refusal::invalid(field, format!("{} is not allowed; {NAME}", quoted(name)))),
+        false => Err(Refusal::invalid(
+            field,
+            format!("{} is not allowed; {NAME}", quoted(name)),
+        )),
     }
 }
 
@@ -279,9 +336,10 @@ pub fn caller<'a>(
 /// Where the text is longer than `max` bytes.
 pub fn limited(field: &str, text: &str, max: usize) -> Result<(), Refusal> {
     match text.len() {
-        length if length > max => {
-            Err(Refusal::invalid(field, format!("{length} bytes; at most {max}")))
-        }
+        length if length > max => Err(Refusal::invalid(
+            field,
+            format!("{length} bytes; at most {max}"),
+        )),
         _ => Ok(()),
     }
 }

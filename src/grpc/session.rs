@@ -57,20 +57,24 @@ async fn handle<S: Store>(
     let defaults = greeting.get().unwrap_or(&unsaid);
     let answered = match request.message {
         Some(Asked::Acquire(batch)) => acquire(coordinator, &batch, defaults).await,
-        Some(Asked::Report(report)) => {
-            client::report(coordinator, &report, defaults).await.map(Answered::Reported)
-        }
+        Some(Asked::Report(report)) => client::report(coordinator, &report, defaults)
+            .await
+            .map(Answered::Reported),
         Some(Asked::Hello(hello)) => match greet(greeting, hello) {
             Ok(()) => return None,
             Err(refusal) => Err(status::of(&refusal)),
         },
         Some(Asked::Subscribe(_)) => Err(not_pushed()),
-        None => {
-            Err(status::of(&Refusal::invalid("message", "none of hello, subscribe, acquire, report")))
-        }
+        None => Err(status::of(&Refusal::invalid(
+            "message",
+            "none of hello, subscribe, acquire, report",
+        ))),
     };
     let message = answered.unwrap_or_else(|status| Answered::Status(status::as_message(&status)));
-    Some(SessionResponse { id: request.id, message: Some(message) })
+    Some(SessionResponse {
+        id: request.id,
+        message: Some(message),
+    })
 }
 
 async fn acquire<S: Store>(
@@ -89,7 +93,9 @@ async fn acquire<S: Store>(
             Ok(response) => acquire_item::Result::Response(response),
             Err(status) => acquire_item::Result::Status(status::as_message(&status)),
         };
-        items.push(AcquireItem { result: Some(result) });
+        items.push(AcquireItem {
+            result: Some(result),
+        });
     }
     Ok(Answered::Acquired(AcquireBatchResponse { items }))
 }
@@ -105,7 +111,9 @@ fn greet(greeting: &Greeting, hello: Hello) -> Result<(), Refusal> {
         service: caller.service,
         instance: caller.instance,
     };
-    greeting.set(said).map_err(|_| Refusal::invalid("hello", "said twice on one session"))
+    greeting
+        .set(said)
+        .map_err(|_| Refusal::invalid("hello", "said twice on one session"))
 }
 
 fn not_pushed() -> Status {

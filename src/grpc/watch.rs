@@ -10,10 +10,7 @@ use tonic::Status;
 use super::{shown, status};
 use crate::{
     coordinator::{Coordinator, Event, Filter, Refusal},
-    proto::{
-        WatchDependenciesResponse, WatchEventsResponse,
-        watch_dependencies_response::Change,
-    },
+    proto::{WatchDependenciesResponse, WatchEventsResponse, watch_dependencies_response::Change},
     store::Store,
 };
 
@@ -57,7 +54,13 @@ async fn follow<S: Store>(
     let watcher = coordinator.watch(namespace, name_prefix);
     let mut after = String::new();
     loop {
-        let filter = Filter { namespace, name_prefix, after: &after, states: &[], limit: PAGE };
+        let filter = Filter {
+            namespace,
+            name_prefix,
+            after: &after,
+            states: &[],
+            limit: PAGE,
+        };
         let page = coordinator.list(filter).await?;
         for shown in &page.shown {
             send(room, Change::Dependency(shown::dependency(shown))).await;
@@ -81,7 +84,11 @@ async fn follow<S: Store>(
 
 /// A reader that has gone is noticed by `Sender::closed`, which ends the whole task.
 async fn send(room: &Room<WatchDependenciesResponse>, change: Change) {
-    let _ = room.send(Ok(WatchDependenciesResponse { change: Some(change) })).await;
+    let _ = room
+        .send(Ok(WatchDependenciesResponse {
+            change: Some(change),
+        }))
+        .await;
 }
 
 /// Past events that `wanted` names, then those to come.
@@ -122,5 +129,7 @@ pub fn events<S: Store>(
 /// False: the reader has gone.
 async fn send_event(room: &Room<WatchEventsResponse>, event: &Event, missed: u64) -> bool {
     let event = Some(shown::event(event));
-    room.send(Ok(WatchEventsResponse { event, missed })).await.is_ok()
+    room.send(Ok(WatchEventsResponse { event, missed }))
+        .await
+        .is_ok()
 }

@@ -29,7 +29,9 @@ pub async fn serve<S: Store>(
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
-    axum::serve(listener, routes).with_graceful_shutdown(stop).await?;
+    axum::serve(listener, routes)
+        .with_graceful_shutdown(stop)
+        .await?;
     Ok(())
 }
 
@@ -44,7 +46,11 @@ async fn ready<S: Store>(State(coordinator): State<Arc<Coordinator<S>>>) -> (Sta
 
 async fn metrics<S: Store>(State(coordinator): State<Arc<Coordinator<S>>>) -> String {
     let gauges = [
-        ("holdoff_dependencies", "Dependencies in memory.", coordinator.dependencies() as u64),
+        (
+            "holdoff_dependencies",
+            "Dependencies in memory.",
+            coordinator.dependencies() as u64,
+        ),
         (
             "holdoff_durability_degraded",
             "1 while the data directory cannot be written.",

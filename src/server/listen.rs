@@ -47,7 +47,9 @@ pub fn one(address: SocketAddr) -> io::Result<TcpListener> {
 /// # Errors
 /// There is no runtime.
 pub fn incoming(socket: TcpListener) -> io::Result<TcpListenerStream> {
-    Ok(TcpListenerStream::new(tokio::net::TcpListener::from_std(socket)?))
+    Ok(TcpListenerStream::new(tokio::net::TcpListener::from_std(
+        socket,
+    )?))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +59,11 @@ enum Sharing {
 }
 
 fn bind(address: SocketAddr, sharing: Sharing) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(sharing == Sharing::Shared)?;
     socket.set_nonblocking(true)?;
