@@ -194,13 +194,22 @@ pub fn card(ink: Ink, d: &Dependency) -> String {
         (
             "retry budget",
             format!(
-                "{} left; {} first attempts and {} retries in its window",
-                d.budget_left, d.first_attempts, d.retries
+                "{} left; {} and {} in its window",
+                d.budget_left,
+                counted(d.first_attempts, "first attempt"),
+                match d.retries {
+                    1 => "1 retry".to_owned(),
+                    n => format!("{n} retries"),
+                }
             ),
         ),
         (
             "out now",
-            format!("{} probes, {} permits", d.probes_out, d.permits_out),
+            format!(
+                "{}, {}",
+                counted(u64::from(d.probes_out), "probe"),
+                counted(d.permits_out, "permit")
+            ),
         ),
         ("opened", times(d.trips)),
         ("epoch", d.epoch.to_string()),
@@ -291,6 +300,13 @@ fn times(count: u64) -> String {
         0 => "never".to_owned(),
         1 => "once".to_owned(),
         n => format!("{n} times"),
+    }
+}
+
+fn counted(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
     }
 }
 
@@ -386,7 +402,7 @@ payments is open, for 3 m 12 s now
   slow            4.5 % of the calls in the window
   towards a trip  100 %
   retry budget    4 left; 100 first attempts and 16 retries in its window
-  out now         1 probes, 0 permits
+  out now         1 probe, 0 permits
   opened          2 times
   epoch           8
   namespace       default
