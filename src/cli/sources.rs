@@ -93,7 +93,22 @@ pub fn read(path: &Path) -> Result<BTreeMap<String, Value>, Failure> {
     if text.lines().all(only_comments) {
         return Ok(BTreeMap::new());
     }
-    serde_saphyr::from_str(&text).map_err(|error| refuse(error.to_string()))
+    parse(&text).map_err(refuse)
+}
+
+/// Values are what was written: `off` is a word and `007` is no number, since every value
+/// is read by its flag.
+///
+/// # Errors
+/// What is no YAML, with its place.
+pub fn parse(text: &str) -> Result<BTreeMap<String, Value>, String> {
+    let options = serde_saphyr::options! {
+        strict_booleans: true,
+        null_as_string: true,
+        leading_zero_numbers_as_strings: true,
+        underscored_numbers_as_strings: true,
+    };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
 }
 
 /// Puts the file's values below flags and environment, and above the defaults.

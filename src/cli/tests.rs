@@ -1,6 +1,6 @@
 //! The parser as a whole: its own checks, the names of the environment, the settings file.
 
-use std::{collections::BTreeMap, path::Path};
+use std::path::Path;
 
 use clap::error::ErrorKind;
 
@@ -11,7 +11,7 @@ fn command() -> clap::Command {
 }
 
 fn with_file(text: &str) -> Result<clap::Command, String> {
-    let values: BTreeMap<_, _> = serde_saphyr::from_str(text).unwrap();
+    let values = sources::parse(text).unwrap();
     sources::with_settings(command(), Path::new("s.yaml"), values).map_err(|f| f.to_string())
 }
 
@@ -172,6 +172,24 @@ fn a_switch_is_on_for_whatever_does_not_say_off() {
     };
     assert!(insecure("true") && insecure("1") && insecure("'yes'"));
     assert!(!insecure("false") && !insecure("0") && !insecure("'off'"));
+}
+
+#[test]
+fn words_of_a_file_are_what_was_written() {
+    let file = || {
+        let text = "http: off\nnamespace: 007\nserver: '~'\ndrain: 0\n";
+        with_file(text).unwrap()
+    };
+    let cli = cli(file(), "holdoff serve").unwrap();
+    assert_eq!(
+        (cli.global.namespace.as_str(), cli.global.server.as_str()),
+        ("007", "~")
+    );
+    let shown = format!("{:?}", cli.command);
+    assert!(
+        shown.contains("http: Off") && shown.contains("drain: 0ns"),
+        "{shown}"
+    );
 }
 
 #[test]
