@@ -138,7 +138,8 @@ fn many_dependencies(bench: &mut Criterion) {
             end(&service, &ask(&service, name, Subject::First));
         }
         let mut next = 0_usize;
-        bench.bench_function(format!("{count} dependencies: first attempt and its success"), |bench| {
+        let title = format!("{count} dependencies: first attempt and its success");
+        bench.bench_function(&title, |bench| {
             bench.iter(|| {
                 next = (next + 7_919) % count;
                 end(&service, &ask(&service, &names[next], Subject::First));
