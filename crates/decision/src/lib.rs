@@ -17,6 +17,11 @@
 //! - [`record`]: all that is remembered of one dependency
 //! - [`mod@acquire`], [`mod@report`], [`operate`], [`view`]: the compositions that hold the order
 
+#![allow(
+    clippy::box_collection,
+    reason = "a record has eight bytes for what most dependencies never need, not 24"
+)]
+
 pub mod acquire;
 pub mod backoff;
 pub mod breaker;
