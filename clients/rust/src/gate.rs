@@ -3,7 +3,9 @@
 //!
 //! Three questions in a row without an answer shut it for a jittered 1 to 5 s, during which
 //! nothing is asked. Then one question is the trial: answered, the gate opens; not, it is
-//! shut for twice as long, up to 30 s. A denial is an answer.
+//! shut for twice as long, up to 30 s. A denial is an answer. A service that is heard of
+//! meanwhile, by a stream that it takes, gets its trial at once; but once only, since one
+//! that takes streams and answers nothing must not be tried more often for it.
 //!
 //! This is not `holdoff_decision`'s breaker: there is one client and one gate, a question
 //! has no epoch, and what trips it is time lost, not a rate of failures.
@@ -30,16 +32,24 @@ pub(crate) struct Gate {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Open { failures: u32 },
-    Shut { until: Instant, times: u32 },
-    Trial { times: u32 },
+    Shut { until: Instant, past: Past },
+    Trial { past: Past },
+}
+
+/// What is known since the gate was shut.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Past {
+    /// Trials that failed.
+    failed: u32,
+    was_heard: bool,
 }
 
 /// Permission to ask one question. Dropped unsaid, it says nothing.
 #[derive(Debug)]
 pub(crate) struct Pass<'a> {
     gate: &'a Gate,
-    /// The trial that this pass is, by how often the gate was shut before.
-    trial: Option<u32>,
+    /// The trial that this pass is.
+    trial: Option<Past>,
     told: bool,
 }
 
@@ -57,9 +67,9 @@ impl Gate {
             State::Open { .. } => None,
             State::Trial { .. } => return None,
             State::Shut { until, .. } if now < until => return None,
-            State::Shut { times, .. } => {
-                *state = State::Trial { times };
-                Some(times)
+            State::Shut { past, .. } => {
+                *state = State::Trial { past };
+                Some(past)
             }
         };
         Some(Pass {
@@ -69,10 +79,21 @@ impl Gate {
         })
     }
 
-    /// A connection was made: the next question may be the trial.
-    pub(crate) fn reachable(&self, now: Instant) {
-        if let State::Shut { until, .. } = &mut *self.lock() {
+    /// The service is heard of: the next question may be the trial.
+    pub(crate) fn heard(&self, now: Instant) {
+        if let State::Shut { until, past } = &mut *self.lock()
+            && !past.was_heard
+        {
             *until = now.min(*until);
+            past.was_heard = true;
+        }
+    }
+
+    /// Until when nothing is asked. `None`: a question may be asked now, or is the trial.
+    pub(crate) fn shut_until(&self, now: Instant) -> Option<Instant> {
+        match *self.lock() {
+            State::Shut { until, .. } if now < until => Some(until),
+            State::Shut { .. } | State::Open { .. } | State::Trial { .. } => None,
         }
     }
 
@@ -108,19 +129,22 @@ impl Pass<'_> {
     pub(crate) fn unanswered(mut self, now: Instant, unit: f64) -> bool {
         self.told = true;
         let mut state = self.gate.lock();
-        let times = match (*state, self.trial) {
+        let past = match (*state, self.trial) {
             (State::Open { failures }, _) if failures + 1 < FAILURES_TO_SHUT => {
                 *state = State::Open {
                     failures: failures + 1,
                 };
                 return false;
             }
-            (State::Open { .. }, _) => 0,
-            (State::Trial { times }, Some(_)) => times.saturating_add(1),
+            (State::Open { .. }, _) => Past::default(),
+            (State::Trial { past }, Some(_)) => Past {
+                failed: past.failed.saturating_add(1),
+                ..past
+            },
             (State::Trial { .. } | State::Shut { .. }, _) => return false,
         };
-        let until = now + shut_for(times, unit);
-        *state = State::Shut { until, times };
+        let until = now + shut_for(past.failed, unit);
+        *state = State::Shut { until, past };
         true
     }
 }
@@ -128,18 +152,18 @@ impl Pass<'_> {
 impl Drop for Pass<'_> {
     /// The caller gave up a trial, or never got to ask: the next one may try.
     fn drop(&mut self) {
-        if let (Some(times), false) = (self.trial, self.told) {
+        if let (Some(past), false) = (self.trial, self.told) {
             let mut state = self.gate.lock();
             if matches!(*state, State::Trial { .. }) {
                 let until = Instant::now();
-                *state = State::Shut { until, times };
+                *state = State::Shut { until, past };
             }
         }
     }
 }
 
-fn shut_for(times: u32, unit: f64) -> Duration {
-    let factor = 1_u32 << times.min(5);
+fn shut_for(failed: u32, unit: f64) -> Duration {
+    let factor = 1_u32 << failed.min(5);
     let low = (SHUT_MIN * factor).min(SHUT_MIN_LONGEST);
     let high = (SHUT_MAX * factor).min(SHUT_MAX_LONGEST);
     low + (high - low).mul_f64(unit.clamp(0.0, 1.0))
@@ -189,6 +213,18 @@ mod tests {
         }
         drop(gate.enter(now + Duration::from_secs(5)).unwrap());
         assert!(gate.enter(now + Duration::from_secs(5)).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_service_that_is_heard_gets_one_trial_early() {
+        let (gate, now) = (Gate::new(), Instant::now());
+        for _ in 0..3 {
+            fail(&gate, now);
+        }
+        gate.heard(now);
+        assert!(fail(&gate, now), "the early trial");
+        gate.heard(now);
+        assert!(gate.enter(now).is_none(), "no second one");
     }
 
     #[test]

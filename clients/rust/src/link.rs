@@ -291,7 +291,6 @@ async fn run(shared: Arc<Shared>, mut wanted: mpsc::Receiver<Wanted>) {
             refuse(first, &mut wanted);
             continue;
         };
-        shared.gate.reachable(Instant::now());
         add(&shared.counting.connections, 1);
         let mut first = first;
         let mut end = match course.is_unary(index) {
@@ -316,7 +315,8 @@ async fn run(shared: Arc<Shared>, mut wanted: mpsc::Receiver<Wanted>) {
     }
 }
 
-/// What is wanted first. Before its time everything is refused at once.
+/// What is wanted first. Before its time everything is refused at once. While the gate is
+/// shut the service is looked for without a question, so that no caller pays for it.
 async fn until_wanted(
     shared: &Shared,
     wanted: &mut mpsc::Receiver<Wanted>,
@@ -327,6 +327,12 @@ async fn until_wanted(
             tokio::time::sleep_until(not_before).await;
             shared.reports.due().await;
         };
+        let search = async {
+            match shared.gate.shut_until(Instant::now()) {
+                Some(until) if not_before < until => tokio::time::sleep_until(not_before).await,
+                Some(_) | None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
             next = wanted.recv() => match next? {
@@ -334,6 +340,7 @@ async fn until_wanted(
                 next => return Some(vec![next]),
             },
             () = report => return Some(Vec::new()),
+            () = search => return Some(Vec::new()),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Which endpoint is tried next, and when. A fleet that loses its service together must not
-//! come back together: each return is drawn from a range, which grows while it fails.
+//! come back together: each return is drawn from a range. It grows where the service is
+//! there but ill. Where nobody listens it does not: looking costs nobody anything, and the
+//! fleet is back within the first range of a restart.
 
 use std::{collections::HashSet, fmt, future::Future, io, pin::Pin, sync::Arc, time::Duration};
 
@@ -11,6 +13,8 @@ use crate::entropy;
 
 /// The return after a loss is drawn from 0 to so long.
 const SPREAD: Duration = Duration::from_secs(5);
+/// A service that was silent is looked for no sooner, and within [`SPREAD`].
+const SEARCH_AFTER: Duration = Duration::from_secs(1);
 const SPREAD_MAX: Duration = Duration::from_secs(30);
 /// A dial takes at most so long, whatever the connector does.
 const DIAL_MAX: Duration = Duration::from_secs(2);
@@ -117,6 +121,7 @@ impl Course {
 
     pub(super) fn nothing_reachable(&mut self, unit: f64) {
         self.start = 0;
+        self.failures = 0;
         self.wait(unit);
     }
 
@@ -132,8 +137,12 @@ impl Course {
                 self.start = index + 1;
                 self.wait(unit);
             }
-            // The gate spaces these already; another endpoint may answer.
-            End::Silent => self.start = index + 1,
+            // Another endpoint may answer.
+            End::Silent => {
+                self.start = index + 1;
+                let spread = (SPREAD - SEARCH_AFTER).mul_f64(unit.clamp(0.0, 1.0));
+                self.not_before = Instant::now() + SEARCH_AFTER + spread;
+            }
             End::Again => {
                 self.unary.remove(&index);
                 self.start = 0;
@@ -160,22 +169,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_return_is_spread_over_five_seconds_growing_to_thirty() {
+    async fn a_return_is_spread_over_five_seconds_growing_to_thirty_where_the_service_is_ill() {
         let mut course = Course::new();
         let mut waits = Vec::new();
         for _ in 0..5 {
-            course.nothing_reachable(1.0);
+            course.ended(0, End::Broken { answered: false }, 1.0);
             waits.push(wait_of(&course).as_secs());
         }
         assert_eq!(waits, [5, 10, 20, 30, 30]);
+        for _ in 0..5 {
+            course.nothing_reachable(1.0);
+            assert_eq!(wait_of(&course).as_secs(), 5, "nobody listens");
+        }
         course.ended(0, End::Broken { answered: true }, 0.5);
         assert_eq!(wait_of(&course), Duration::from_millis(2_500));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_endpoint_is_left_for_the_next_one_without_a_wait() {
+    async fn a_silent_endpoint_is_left_for_the_next_one_after_one_to_five_seconds() {
         let mut course = Course::new();
-        course.ended(0, End::Silent, 0.9);
-        assert_eq!((course.start(), wait_of(&course)), (1, Duration::ZERO));
+        for (unit, secs) in [(0.0, 1), (1.0, 5)] {
+            course.ended(0, End::Silent, unit);
+            assert_eq!((course.start(), wait_of(&course).as_secs()), (1, secs));
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use prost::Message as _;
 use tokio::{
     sync::{mpsc, oneshot},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, transport::Channel};
@@ -27,6 +27,8 @@ const MESSAGES_AHEAD: usize = 8;
 /// The last outcomes of a client that is gone are waited for so long.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// A service that was silent has so long to take a new stream.
+const SEARCH: Duration = Duration::from_secs(1);
 /// A gap between questions is waited for so long.
 const GAP: Duration = Duration::from_millis(100);
 
@@ -56,6 +58,7 @@ pub(super) async fn run(
         end = session.read(channel, outbound) => end,
         end = session.write(out, first, wanted) => end,
         () = silent => End::Silent,
+        () = session.unheard() => End::Silent,
         () = session.homecoming(index) => End::Again,
     };
     session.close(end)
@@ -177,7 +180,19 @@ impl Session<'_> {
         }
     }
 
+    /// Returns where the service was looked for and has not even taken the stream.
+    async fn unheard(&self) {
+        if self.shared.gate.shut_until(Instant::now()).is_some() {
+            tokio::time::sleep(SEARCH).await;
+            if !self.outstanding().is_open {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+
     fn opened(&self) {
+        self.shared.gate.heard(Instant::now());
         self.outstanding().is_open = true;
         for reply in std::mem::take(&mut *lock(&self.waiting_for_connection)) {
             tell(reply, true);

@@ -50,6 +50,25 @@ async fn cl2_a_silent_service_costs_three_calls_fifty_milliseconds_and_then_none
 }
 
 #[tokio::test(start_paused = true)]
+async fn cl2_a_service_that_stays_silent_is_tried_less_and_less() {
+    let service = Scripted::new(|_| Reply::Never);
+    let client = service.client();
+    let mut slow = Vec::new();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(300) {
+        let at = begun.elapsed().as_secs();
+        if !ask(&client).await.0.is_zero() {
+            slow.push(at);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Three, one early trial, then after 2 to 10, 4 to 20, and 6 to 30 s each time.
+    assert!((9..=53).contains(&slow.len()), "{slow:?}");
+    let first_minute = slow.iter().filter(|at| **at < 60).count();
+    assert!(first_minute <= 14, "{slow:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn cl2_all_that_wait_for_a_silent_service_are_let_go_together() {
     let service = Scripted::new(|_| Reply::Never);
     let client = service.client();
@@ -82,6 +101,47 @@ async fn l2_it_comes_back_by_itself_when_the_service_answers_again() {
         away > Duration::from_millis(900) && away < Duration::from_millis(5_100),
         "{away:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn l2_after_a_long_outage_a_client_is_back_within_five_seconds_too() {
+    let service = Scripted::granting();
+    let client = service.client();
+    ask(&client).await;
+    service.kill();
+    for _ in 0..120 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(ask(&client).await, (Duration::ZERO, true));
+    }
+    service.start();
+    let begun = Instant::now();
+    while ask(&client).await.1 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(
+        begun.elapsed() < Duration::from_millis(5_100),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_service_is_left_for_the_next_endpoint() {
+    let (first, second) = (Scripted::new(|_| Reply::Never), Scripted::granting());
+    let client = crate::server::failover([&first, &second]);
+    for _ in 0..3 {
+        assert_eq!(ask(&client).await, (TIMEOUT, true));
+    }
+    let begun = Instant::now();
+    while ask(&client).await.1 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(
+        begun.elapsed() < Duration::from_millis(5_100),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(!second.questions().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
