@@ -27,7 +27,10 @@ use holdoff_decision::{
 
 type Service = Coordinator<MemoryStore>;
 
-const CALLER: Caller<'static> = Caller { service: "checkout", instance: "checkout-7f9c-1" };
+const CALLER: Caller<'static> = Caller {
+    service: "checkout",
+    instance: "checkout-7f9c-1",
+};
 
 /// A future of the memory store is ready at once.
 fn now<T>(future: impl Future<Output = T>) -> T {
@@ -40,21 +43,32 @@ fn now<T>(future: impl Future<Output = T>) -> T {
 fn service(policies: &str) -> Service {
     let sources = match policies {
         "" => Vec::new(),
-        text => vec![Source { name: "bench.yaml".into(), text: text.into() }],
+        text => vec![Source {
+            name: "bench.yaml".into(),
+            text: text.into(),
+        }],
     };
-    let start = Start { wall_now: SystemTime::now(), fresh_permit_key: PermitKey([7; 16]) };
+    let start = Start {
+        wall_now: SystemTime::now(),
+        fresh_permit_key: PermitKey([7; 16]),
+    };
     let parts = Parts {
         store: MemoryStore::default(),
         clock: Clock::system(),
         entropy: Entropy::System,
         opened: Durable::in_memory(start),
     };
-    now(Coordinator::start(parts, sources)).expect("the policies are valid").coordinator
+    now(Coordinator::start(parts, sources))
+        .expect("the policies are valid")
+        .coordinator
 }
 
 fn ask(service: &Service, dependency: &str, subject: Subject<'_>) -> Decision {
     let inquiry = Inquiry {
-        key: Key { namespace: "default", dependency },
+        key: Key {
+            namespace: "default",
+            dependency,
+        },
         caller: CALLER,
         subject,
         call_id: "",
@@ -88,10 +102,20 @@ fn rules(bench: &mut Criterion) {
         bench.iter(|| {
             time += 1_000;
             let sample = Sample::default();
-            let context = record::Context { now: Time(time), sample, restarted: None };
+            let context = record::Context {
+                now: Time(time),
+                sample,
+                restarted: None,
+            };
             let answer = acquire(&policy, &mut record, black_box(&question), &context);
             let permit = answer.verdict.expect("a grant").permit;
-            report(&policy, &mut record, &permit, &Outcome::of(OutcomeKind::Success), &context)
+            report(
+                &policy,
+                &mut record,
+                &permit,
+                &Outcome::of(OutcomeKind::Success),
+                &context,
+            )
         });
     });
 }
@@ -102,25 +126,41 @@ fn one_hot_dependency(bench: &mut Criterion) {
         bench.iter(|| black_box(ask(&hot, "payments", Subject::First)));
     });
     let pairs = service("");
-    bench.bench_function("one hot dependency: first attempt and its success", |bench| {
-        bench.iter(|| end(&pairs, &ask(&pairs, "payments", Subject::First)));
-    });
+    bench.bench_function(
+        "one hot dependency: first attempt and its success",
+        |bench| {
+            bench.iter(|| end(&pairs, &ask(&pairs, "payments", Subject::First)));
+        },
+    );
     let plenty = "{version: 1, namespaces: {default: {defaults: \
                   {budget: {floor_per_second: 1000000}, breaker: {mode: off}}}}}";
     let retries = service(plenty);
-    bench.bench_function("one hot dependency: first attempt, its failure and the retry", |bench| {
-        bench.iter(|| {
-            let first = ask(&retries, "payments", Subject::First);
-            let made = Made::Permit(first.permit.as_ref().expect("a grant"));
-            let outcome = Outcome::of(OutcomeKind::Failure);
-            black_box(ask(&retries, "payments", Subject::Retry { attempt: 2, made, outcome }))
-        });
-    });
+    bench.bench_function(
+        "one hot dependency: first attempt, its failure and the retry",
+        |bench| {
+            bench.iter(|| {
+                let first = ask(&retries, "payments", Subject::First);
+                let made = Made::Permit(first.permit.as_ref().expect("a grant"));
+                let outcome = Outcome::of(OutcomeKind::Failure);
+                black_box(ask(
+                    &retries,
+                    "payments",
+                    Subject::Retry {
+                        attempt: 2,
+                        made,
+                        outcome,
+                    },
+                ))
+            });
+        },
+    );
     let open = service("");
     for _ in 0..5 {
         let first = ask(&open, "payments", Subject::First);
-        let entry =
-            Entry::Permit(first.permit.as_ref().expect("a grant"), Outcome::of(OutcomeKind::Failure));
+        let entry = Entry::Permit(
+            first.permit.as_ref().expect("a grant"),
+            Outcome::of(OutcomeKind::Failure),
+        );
         now(open.report("default", CALLER, &[entry], 0)).expect("a result");
     }
     bench.bench_function("one hot dependency: open breaker", |bench| {
@@ -133,7 +173,9 @@ fn many_dependencies(bench: &mut Criterion) {
         let limits = "{version: 1, max_dependencies_total: 2000000, \
                       namespaces: {default: {max_dependencies: 1000000}}}";
         let service = service(limits);
-        let names: Vec<String> = (0..count).map(|index| format!("dependency/{index:09}")).collect();
+        let names: Vec<String> = (0..count)
+            .map(|index| format!("dependency/{index:09}"))
+            .collect();
         for name in &names {
             end(&service, &ask(&service, name, Subject::First));
         }
@@ -169,16 +211,29 @@ fn throughput(service: &Arc<Service>, threads: usize) -> f64 {
             })
         })
         .collect();
-    workers.into_iter().map(|worker| worker.join().expect("it does not panic")).sum()
+    workers
+        .into_iter()
+        .map(|worker| worker.join().expect("it does not panic"))
+        .sum()
 }
 
 fn two_threads(_: &mut Criterion) {
     let service = Arc::new(service(""));
-    let mut ratios: Vec<f64> =
-        (0..7).map(|_| throughput(&service, 2) / throughput(&service, 1)).collect();
+    let mut ratios: Vec<f64> = (0..7)
+        .map(|_| throughput(&service, 2) / throughput(&service, 1))
+        .collect();
     ratios.sort_by(f64::total_cmp);
-    println!("two threads over one, 1,000 dependencies each: median {:.2} times (7 runs)", ratios[3]);
+    println!(
+        "two threads over one, 1,000 dependencies each: median {:.2} times (7 runs)",
+        ratios[3]
+    );
 }
 
-criterion_group!(decisions, rules, one_hot_dependency, many_dependencies, two_threads);
+criterion_group!(
+    decisions,
+    rules,
+    one_hot_dependency,
+    many_dependencies,
+    two_threads
+);
 criterion_main!(decisions);
