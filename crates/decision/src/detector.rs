@@ -85,12 +85,14 @@ impl Detector {
     }
 
     fn learn(&mut self, successes: u32, failures: u32) {
-        let clip = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);
-        self.failures = self.failures.saturating_add(clip(failures));
-        self.calls = self
-            .calls
-            .saturating_add(clip(successes))
-            .saturating_add(clip(failures));
+        let mut calls = u64::from(self.calls) + u64::from(successes) + u64::from(failures);
+        let mut failed = u64::from(self.failures) + u64::from(failures);
+        // More than can be held: their share is kept.
+        if calls > u64::from(u16::MAX) {
+            failed = failed * u64::from(u16::MAX) / calls;
+            calls = u64::from(u16::MAX);
+        }
+        (self.calls, self.failures) = (calls as u16, failed as u16);
         if self.sum > 0.0 || self.calls < LESSON {
             return;
         }
@@ -177,6 +179,19 @@ mod tests {
         let mut detector = Detector::default();
         detector.record(0, 4, Time(1));
         assert!(!detector.record(0, 1, Time(1) + Nanos::from_secs(60)));
+    }
+
+    #[test]
+    fn the_baseline_is_the_share_however_many_calls_a_tally_has() {
+        let mut detector = Detector::default();
+        for _ in 0..100 {
+            assert!(!detector.record(2_940_000, 60_000, Time(1)));
+        }
+        assert!(
+            (detector.baseline - 0.02).abs() < 0.001,
+            "{}",
+            detector.baseline
+        );
     }
 
     #[test]
