@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! failure: sum += ln(p1 / p0)          success: sum -= ln((1 - p0) / (1 - p1)), at least 0
-//! trip:    sum >= ln 10^6 = 13.8
+//! trip:    sum >= 13.4 (ln 660,000)
 //! p0 = clamp(2 * baseline, 2 %, 20 %)  p1 = clamp(5 * p0, 50 %, 90 %)
 //! ```
 //!
@@ -17,13 +17,17 @@
 
 use crate::{Nanos, Time};
 
-/// ln(10^6): one false trip in a million independent decisions.
-pub const THRESHOLD: f32 = 13.815_51;
+/// What the sum must reach: one false trip in 660,000 independent decisions. It moves by
+/// steps of 3.2 and 0.7, so ln 10^6 = 13.8 would mean the same at five straight failures and
+/// cost a quarter of a sample more at 50 %.
+pub const THRESHOLD: f32 = 13.4;
 const HALF_LIFE: Nanos = Nanos::from_secs(30);
-/// Calls after which a healthy stretch moves the baseline.
-const LESSON: u16 = 64;
-/// How far one lesson moves the baseline: about a thousand calls to learn a new one.
-const LEARNING: f32 = 1.0 / 16.0;
+/// Calls after which a healthy stretch moves the baseline. Shorter ones are noise: three
+/// failures in 64 calls are no rare chance at 1 %, and would slow the next trip down.
+const LESSON: u16 = 256;
+/// How far one lesson moves the baseline. Learning is slow, some 16,000 calls, so that a
+/// dependency that begins to fail is told from one that always did.
+const LEARNING: f32 = 1.0 / 64.0;
 
 /// The evidence against one dependency.
 #[derive(Clone, Debug)]
