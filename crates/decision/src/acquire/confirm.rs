@@ -118,10 +118,11 @@ fn keep(
 ) -> Grant {
     let now = context.now;
     let planned = now.until(permit.issued + permit.delay);
+    let probe = permit.kind == PermitKind::Probe;
     let same = permit.epoch == record.breaker.epoch && plan.kind == permit.kind;
-    if same && !plan.probes && plan.delay == planned {
+    // A probe has no delay, even where the clock has gone back to before its issue.
+    if same && !plan.probes && (probe || plan.delay == planned) {
         let permit_ttl = (now + plan.delay).until(permit.expires);
-        let probe = permit.kind == PermitKind::Probe;
         return Grant {
             delay: plan.delay,
             permit: *permit,

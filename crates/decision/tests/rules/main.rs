@@ -7,5 +7,6 @@ mod confirming;
 mod decision_cases;
 mod detector_figures;
 mod fleet;
+mod properties;
 mod report_cases;
 mod silence_and_tallies;
