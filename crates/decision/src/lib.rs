@@ -36,6 +36,7 @@ pub mod record;
 pub mod replay;
 pub mod report;
 pub mod share;
+pub mod standing;
 pub mod tickets;
 pub mod time;
 pub mod view;
