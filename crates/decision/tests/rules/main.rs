@@ -11,3 +11,4 @@ mod fleet;
 mod properties;
 mod report_cases;
 mod silence_and_tallies;
+mod vectors;
