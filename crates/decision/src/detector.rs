@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! failure: sum += ln(p1 / p0)          success: sum -= ln((1 - p0) / (1 - p1)), at least 0
-//! trip:    sum >= 13.4 (ln 660,000)
+//! trip:    sum >= 13.3 (ln 600,000)
 //! p0 = clamp(2 * baseline, 2 %, 20 %)  p1 = clamp(5 * p0, 50 %, 90 %)
 //! ```
 //!
@@ -17,10 +17,10 @@
 
 use crate::{Nanos, Time};
 
-/// What the sum must reach: one false trip in 660,000 independent decisions. It moves by
+/// What the sum must reach: one false trip in 600,000 independent decisions. It moves by
 /// steps of 3.2 and 0.7, so ln 10^6 = 13.8 would mean the same at five straight failures and
 /// cost a quarter of a sample more at 50 %.
-pub const THRESHOLD: f32 = 13.4;
+pub const THRESHOLD: f32 = 13.3;
 const HALF_LIFE: Nanos = Nanos::from_secs(30);
 /// Calls after which a healthy stretch moves the baseline. Shorter ones are noise: three
 /// failures in 64 calls are no rare chance at 1 %, and would slow the next trip down.
