@@ -41,6 +41,9 @@ use crate::{
     telemetry::{Counter, Telemetry},
 };
 
+/// Orders of operators that may be written down at once.
+const ORDERINGS: usize = 64;
+
 /// Answers questions about all dependencies. Shared by every connection.
 #[derive(Debug)]
 pub struct Coordinator<S> {
@@ -62,6 +65,8 @@ pub struct Coordinator<S> {
     telemetry: Telemetry,
     /// Held while the policies are changed.
     changing: tokio::sync::Mutex<()>,
+    /// Held while a dependency is forced or released: one of them by its id.
+    ordering: [tokio::sync::Mutex<()>; ORDERINGS],
 }
 
 impl<S: Store> Coordinator<S> {

@@ -1,13 +1,14 @@
 //! The RPCs of operators.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{future::Future, sync::Arc, time::SystemTime};
 
 use holdoff_decision::{Nanos, record::OverrideKind};
 use tonic::{Request, Response, Status};
 
 use super::{read, shown, status, watch};
 use crate::{
-    coordinator::{Actor, Coordinator, Event, Filter, Key, Refusal},
+    coordinator::{Actor, Coordinator, Event, Filter, Key, Refusal, Shown},
+    durable::DurableError,
     policy::{Finding, is_name},
     proto::{self, operator_service_server::OperatorService},
     store::Store,
@@ -40,6 +41,20 @@ fn answer<T>(result: Result<T, Refusal>) -> Answer<T> {
     result
         .map(Response::new)
         .map_err(|refusal| status::of(&refusal))
+}
+
+/// Carries a change through even when its caller goes away half-way: what is on record must
+/// also be in force.
+async fn carried_through<T: Send + 'static>(
+    change: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Refusal> {
+    // It only ends early with the whole service.
+    let carried = tokio::spawn(change).await;
+    carried.unwrap_or(Err(Refusal::Durable(DurableError::Closed)))
+}
+
+fn shown_now(shown: &Shown) -> Option<proto::Dependency> {
+    Some(shown::dependency(shown))
 }
 
 #[tonic::async_trait]
@@ -135,21 +150,26 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::SetOverrideRequest>,
     ) -> Answer<proto::SetOverrideResponse> {
-        answer(self.force(request.get_ref()).await)
+        let coordinator = Arc::clone(&self.coordinator);
+        let forced = carried_through(force(coordinator, request.into_inner())).await;
+        answer(forced.map(|shown| proto::SetOverrideResponse {
+            dependency: shown_now(&shown),
+        }))
     }
 
     async fn clear_override(
         &self,
         request: Request<proto::ClearOverrideRequest>,
     ) -> Answer<proto::ClearOverrideResponse> {
-        let request = request.get_ref();
-        let cleared = async {
+        let coordinator = Arc::clone(&self.coordinator);
+        let request = request.into_inner();
+        let changed = carried_through(async move {
             let key = key(&request.namespace, &request.dependency)?;
             let actor = actor(&request.owner, &request.reason)?;
-            self.coordinator.clear_override(key, actor).await
-        };
-        answer(cleared.await.map(|shown| proto::ClearOverrideResponse {
-            dependency: Some(shown::dependency(&shown)),
+            coordinator.clear_override(key, actor).await
+        });
+        answer(changed.await.map(|shown| proto::ClearOverrideResponse {
+            dependency: shown_now(&shown),
         }))
     }
 
@@ -157,14 +177,15 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::ResetDependencyRequest>,
     ) -> Answer<proto::ResetDependencyResponse> {
-        let request = request.get_ref();
-        let reset = async {
+        let coordinator = Arc::clone(&self.coordinator);
+        let request = request.into_inner();
+        let changed = carried_through(async move {
             let key = key(&request.namespace, &request.dependency)?;
             let actor = actor(&request.owner, &request.reason)?;
-            self.coordinator.reset(key, actor).await
-        };
-        answer(reset.await.map(|shown| proto::ResetDependencyResponse {
-            dependency: Some(shown::dependency(&shown)),
+            coordinator.reset(key, actor).await
+        });
+        answer(changed.await.map(|shown| proto::ResetDependencyResponse {
+            dependency: shown_now(&shown),
         }))
     }
 
@@ -172,14 +193,15 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::ClearHoldRequest>,
     ) -> Answer<proto::ClearHoldResponse> {
-        let request = request.get_ref();
-        let cleared = async {
+        let coordinator = Arc::clone(&self.coordinator);
+        let request = request.into_inner();
+        let changed = carried_through(async move {
             let key = key(&request.namespace, &request.dependency)?;
             let actor = actor(&request.owner, &request.reason)?;
-            self.coordinator.clear_hold(key, actor).await
-        };
-        answer(cleared.await.map(|shown| proto::ClearHoldResponse {
-            dependency: Some(shown::dependency(&shown)),
+            coordinator.clear_hold(key, actor).await
+        });
+        answer(changed.await.map(|shown| proto::ClearHoldResponse {
+            dependency: shown_now(&shown),
         }))
     }
 
@@ -231,21 +253,22 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::PutPolicyRequest>,
     ) -> Answer<proto::PutPolicyResponse> {
-        answer(self.put(request.get_ref()).await)
+        let coordinator = Arc::clone(&self.coordinator);
+        answer(carried_through(put(coordinator, request.into_inner())).await)
     }
 
     async fn delete_policy(
         &self,
         request: Request<proto::DeletePolicyRequest>,
     ) -> Answer<proto::DeletePolicyResponse> {
-        let request = request.get_ref();
-        let deleted = async {
+        let coordinator = Arc::clone(&self.coordinator);
+        let request = request.into_inner();
+        let deleted = carried_through(async move {
             let namespace = read::namespace(&request.namespace)?;
             let actor = actor(&request.owner, &request.reason)?;
-            self.coordinator
-                .delete_policy(namespace, selector(&request.name)?, actor)
-                .await
-        };
+            let name = selector(&request.name)?;
+            coordinator.delete_policy(namespace, name, actor).await
+        });
         answer(deleted.await.map(|()| proto::DeletePolicyResponse {}))
     }
 
@@ -295,49 +318,6 @@ impl<S: Store> OperatorHandler<S> {
         })
     }
 
-    async fn force(
-        &self,
-        request: &proto::SetOverrideRequest,
-    ) -> Result<proto::SetOverrideResponse, Refusal> {
-        let key = key(&request.namespace, &request.dependency)?;
-        let kind = match proto::OverrideKind::try_from(request.kind) {
-            Ok(proto::OverrideKind::ForceOpen) => OverrideKind::ForceOpen,
-            Ok(proto::OverrideKind::ForceClosed) => OverrideKind::ForceClosed,
-            Ok(proto::OverrideKind::Unspecified) | Err(_) => {
-                let problem = format!(
-                    "{} is not allowed; 1 (force open) or 2 (force closed)",
-                    request.kind
-                );
-                return Err(Refusal::invalid("kind", problem));
-            }
-        };
-        let actor = actor(&request.owner, &request.reason)?;
-        if request.reason.is_empty() {
-            return Err(Refusal::invalid(
-                "reason",
-                "missing; say why, in 1 to 1000 bytes",
-            ));
-        }
-        let expires_in = match &request.expires_in {
-            None => None,
-            Some(span) => {
-                let span = read::span("expires_in", span)?;
-                if span < OVERRIDE_MIN || span > OVERRIDE_MAX {
-                    let problem = format!("{span} is not allowed; 1 s to 365 days");
-                    return Err(Refusal::invalid("expires_in", problem));
-                }
-                Some(span)
-            }
-        };
-        let shown = self
-            .coordinator
-            .set_override(key, kind, actor, expires_in)
-            .await?;
-        Ok(proto::SetOverrideResponse {
-            dependency: Some(shown::dependency(&shown)),
-        })
-    }
-
     async fn audit(
         &self,
         request: &proto::ListAuditRequest,
@@ -359,23 +339,59 @@ impl<S: Store> OperatorHandler<S> {
             records: records.into_iter().map(shown::audit).collect(),
         })
     }
+}
 
-    async fn put(
-        &self,
-        request: &proto::PutPolicyRequest,
-    ) -> Result<proto::PutPolicyResponse, Refusal> {
-        let namespace = read::namespace(&request.namespace)?;
-        let name = selector(&request.name)?;
-        read::limited("document", &request.document, DOCUMENT_MAX)?;
-        let actor = actor(&request.owner, &request.reason)?;
-        let entry = self
-            .coordinator
-            .put_policy(namespace, name, &request.document, actor)
-            .await?;
-        Ok(proto::PutPolicyResponse {
-            policy: Some(shown::policy(namespace, entry)),
-        })
+async fn force<S: Store>(
+    coordinator: Arc<Coordinator<S>>,
+    request: proto::SetOverrideRequest,
+) -> Result<Shown, Refusal> {
+    let key = key(&request.namespace, &request.dependency)?;
+    let kind = match proto::OverrideKind::try_from(request.kind) {
+        Ok(proto::OverrideKind::ForceOpen) => OverrideKind::ForceOpen,
+        Ok(proto::OverrideKind::ForceClosed) => OverrideKind::ForceClosed,
+        Ok(proto::OverrideKind::Unspecified) | Err(_) => {
+            let problem = format!(
+                "{} is not allowed; 1 (force open) or 2 (force closed)",
+                request.kind
+            );
+            return Err(Refusal::invalid("kind", problem));
+        }
+    };
+    let actor = actor(&request.owner, &request.reason)?;
+    if request.reason.is_empty() {
+        return Err(Refusal::invalid(
+            "reason",
+            "missing; say why, in 1 to 1000 bytes",
+        ));
     }
+    let expires_in = match &request.expires_in {
+        None => None,
+        Some(span) => {
+            let span = read::span("expires_in", span)?;
+            if span < OVERRIDE_MIN || span > OVERRIDE_MAX {
+                let problem = format!("{span} is not allowed; 1 s to 365 days");
+                return Err(Refusal::invalid("expires_in", problem));
+            }
+            Some(span)
+        }
+    };
+    coordinator.set_override(key, kind, actor, expires_in).await
+}
+
+async fn put<S: Store>(
+    coordinator: Arc<Coordinator<S>>,
+    request: proto::PutPolicyRequest,
+) -> Result<proto::PutPolicyResponse, Refusal> {
+    let namespace = read::namespace(&request.namespace)?;
+    let name = selector(&request.name)?;
+    read::limited("document", &request.document, DOCUMENT_MAX)?;
+    let actor = actor(&request.owner, &request.reason)?;
+    let entry = coordinator
+        .put_policy(namespace, name, &request.document, actor)
+        .await?;
+    Ok(proto::PutPolicyResponse {
+        policy: Some(shown::policy(namespace, entry)),
+    })
 }
 
 fn key<'a>(namespace: &'a str, dependency: &'a str) -> Result<Key<'a>, Refusal> {

@@ -31,7 +31,7 @@ use holdoff_client::proto::{
     coordinator_service_client::CoordinatorServiceClient,
     operator_service_client::OperatorServiceClient, previous::MadeUnder, report_entry::Entry,
 };
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tonic::{
     Code, Status,
     transport::{Channel, Endpoint},
@@ -48,7 +48,7 @@ pub struct Service {
     pub urls: Vec<String>,
     clock: Arc<AtomicU64>,
     stop: watch::Sender<bool>,
-    workers: Vec<thread::JoinHandle<()>>,
+    workers: Vec<(oneshot::Receiver<()>, thread::JoinHandle<()>)>,
 }
 
 /// How a service under test is made.
@@ -134,7 +134,9 @@ impl Service {
         let port = socket.local_addr().unwrap().port();
         self.urls.push(format!("http://127.0.0.1:{port}"));
         let coordinator = Arc::clone(&self.coordinator);
-        self.workers.push(thread::spawn(move || {
+        let (done, ended) = oneshot::channel();
+        let worker = thread::spawn(move || {
+            let _done: oneshot::Sender<()> = done;
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
@@ -146,7 +148,8 @@ impl Service {
                 }
                 server::serve(socket, coordinator, stopped).await.unwrap();
             });
-        }));
+        });
+        self.workers.push((ended, worker));
     }
 
     /// Moves the clock to so many milliseconds after t = 0; also backwards.
@@ -158,18 +161,14 @@ impl Service {
         Client::connect(&self.urls[0]).await
     }
 
-    /// Ends the service as a kill would: nothing is closed in order.
-    pub fn end(mut self) {
-        self.finish();
-    }
-
-    fn finish(&mut self) {
+    /// Ends the service and waits until it is gone, which its clients must be too. Nothing is
+    /// closed in order: what is on disk is what was acknowledged.
+    pub async fn end(mut self) {
         let _ = self.stop.send(true);
-        for worker in self.workers.drain(..) {
-            // A worker that panicked must fail the test, unless it is failing already.
-            if worker.join().is_err() && !thread::panicking() {
-                panic!("a worker panicked");
-            }
+        for (done, worker) in self.workers.drain(..) {
+            // Awaited first: connections end on this very runtime.
+            let _ = done.await;
+            worker.join().expect("a worker panicked");
         }
     }
 }
@@ -374,9 +373,4 @@ pub fn assert_refused(status: &Status, field: &str) {
     let named: Vec<_> = violations.iter().map(|v| v.field.as_str()).collect();
     assert!(named.contains(&field), "{field} is not among {named:?}");
     assert!(status.message().contains(field), "{}", status.message());
-}
-
-/// A response's permit, where the test does not care for the rest.
-pub fn permit_of(response: AcquireResponse) -> bytes::Bytes {
-    grant_of(response).permit
 }

@@ -178,7 +178,7 @@ async fn b29e_an_override_survives_a_restart_and_a_reload_and_its_expiry_is_hono
         .await
         .unwrap();
     drop(client);
-    service.end();
+    service.end().await;
 
     let service = Service::start_with(setup(30_000)).await;
     let mut client = service.client().await;
@@ -360,7 +360,7 @@ async fn orders_that_come_at_once_are_in_force_as_they_are_written_down() {
         in_force.push(client.get(&format!("d{dependency}")).await.state());
     }
     drop(client);
-    service.end();
+    service.end().await;
     let service = Service::start_with(setup(1_000)).await;
     let mut client = service.client().await;
     for (dependency, state) in in_force.into_iter().enumerate() {

@@ -58,7 +58,7 @@ async fn b21c_without_a_data_directory_a_restart_begins_closed_with_nothing() {
     let mut client = service.client().await;
     client.trip("d", 5).await;
     drop(client);
-    service.end();
+    service.end().await;
     let service = Service::start_with(Setup {
         policies: &policies,
         at_ms: 20_000,
@@ -89,7 +89,7 @@ async fn b21c_with_a_data_directory_a_restart_prolongs_and_shortens_nothing() {
     client.trip("d", 5).await;
     let epoch = client.get("d").await.epoch;
     drop(client);
-    service.end();
+    service.end().await;
     for at in [10_000, 20_000] {
         let service = Service::start_with(setup(at)).await;
         let mut client = service.client().await;
@@ -97,7 +97,7 @@ async fn b21c_with_a_data_directory_a_restart_prolongs_and_shortens_nothing() {
         assert_eq!((seen.state(), seen.epoch), (BreakerState::Open, epoch));
         assert_eq!(ms(seen.open_for), 30_000.0 - at as f64);
         drop(client);
-        service.end();
+        service.end().await;
     }
 }
 
