@@ -82,6 +82,15 @@ impl<S: Store> Coordinator<S> {
         self.store.len()
     }
 
+    pub fn has_namespace(&self, namespace: &str) -> bool {
+        self.policies.has_namespace(namespace)
+    }
+
+    /// For comparing with the times of events, which people are shown.
+    pub fn wall_now(&self) -> std::time::SystemTime {
+        self.clock.wall()
+    }
+
     pub fn durability_degraded(&self) -> bool {
         self.durable.degraded()
     }
@@ -143,6 +152,7 @@ impl<S: Store> Coordinator<S> {
         sequence: u64,
     ) -> Result<Vec<Reported>, Refusal> {
         let context = self.context();
+        self.make_room(namespace, entries, context.now).await?;
         if sequence > 0 && !self.note_sequence(namespace, caller, sequence, context.now) {
             return Ok(vec![Reported::Duplicate; entries.len()]);
         }
@@ -172,6 +182,25 @@ impl<S: Store> Coordinator<S> {
             results.push(reported);
         }
         Ok(results)
+    }
+
+    /// Makes the records that tallies need, so that a report is taken whole or not at all.
+    async fn make_room(
+        &self,
+        namespace: &str,
+        entries: &[Entry<'_>],
+        now: Time,
+    ) -> Result<(), Refusal> {
+        for entry in entries {
+            if let Entry::Tally(dependency, _) = entry {
+                let key = Key {
+                    namespace,
+                    dependency,
+                };
+                self.transact(self.id(key), key, now, |_| ()).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn report_permit(
@@ -309,7 +338,8 @@ impl<S: Store> Coordinator<S> {
         now: Time,
         mut rule: impl FnMut(&mut Slot) -> R + Send,
     ) -> Result<R, Refusal> {
-        let generation = self.generation.load(Ordering::Relaxed);
+        // Whoever sees a new generation must see its policies too.
+        let generation = self.generation.load(Ordering::Acquire);
         self.store
             .transact(
                 id,

@@ -16,6 +16,8 @@ use crate::{
 
 const PAGE_DEFAULT: u32 = 100;
 const PAGE_MAX: u32 = 1_000;
+/// A page is cut short where it would be larger, so that every client can read it.
+const PAGE_BYTES: usize = super::ANSWER_MAX / 2;
 const OWNER_MAX: usize = 200;
 const REASON_MAX: usize = 1_000;
 const DOCUMENT_MAX: usize = 64 * 1024;
@@ -92,12 +94,7 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
             namespace,
             name_prefix,
         } = request.into_inner();
-        let checked = read::namespace(&namespace)
-            .map(str::to_owned)
-            .and_then(|namespace| {
-                self.coordinator.entries(&namespace)?;
-                Ok(namespace)
-            });
+        let checked = self.existing(&namespace).map(str::to_owned);
         let coordinator = Arc::clone(&self.coordinator);
         answer(checked.map(|namespace| watch::dependencies(coordinator, namespace, name_prefix)))
     }
@@ -107,18 +104,19 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         request: Request<proto::WatchEventsRequest>,
     ) -> Answer<Self::WatchEventsStream> {
         let request = request.into_inner();
-        let checked = event_filter(
-            request.namespace,
-            request.dependency,
+        let checked = self.event_filter(
+            &request.namespace,
+            &request.dependency,
             request.since.as_ref(),
         );
         answer(checked.map(|(wanted, since)| {
             let replayed = wanted.clone();
-            // Without a span only what is to come is wanted.
-            let since = since.unwrap_or(SystemTime::now());
             watch::events(
                 Arc::clone(&self.coordinator),
-                move |event| event.time >= since && replayed.wants(event),
+                // Without a span only what is to come is wanted.
+                move |event| {
+                    since.is_some_and(|since| event.time >= since) && replayed.wants(event)
+                },
                 move |event| wanted.wants(event),
             )
         }))
@@ -130,18 +128,18 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
     ) -> Answer<proto::ListEventsResponse> {
         let request = request.into_inner();
         let listed = page_size(request.page_size).and_then(|size| {
-            let (wanted, since) = event_filter(
-                request.namespace,
-                request.dependency,
+            let (wanted, since) = self.event_filter(
+                &request.namespace,
+                &request.dependency,
                 request.since.as_ref(),
             )?;
             let (past, _) = self.coordinator.events().listen(|event| {
                 since.is_none_or(|since| event.time >= since) && wanted.wants(event)
             });
-            let newest = past.len().saturating_sub(size);
-            Ok(proto::ListEventsResponse {
-                events: past[newest..].iter().map(shown::event).collect(),
-            })
+            let newest = past.iter().rev().take(size).map(shown::event);
+            let (mut events, _) = fitting(newest);
+            events.reverse();
+            Ok(proto::ListEventsResponse { events })
         });
         answer(listed)
     }
@@ -311,11 +309,46 @@ impl<S: Store> OperatorHandler<S> {
             limit: page_size(request.page_size)?,
         };
         let page = self.coordinator.list(filter).await?;
-        let last = page.shown.last().filter(|_| page.more);
+        let (dependencies, all) = fitting(page.shown.iter().map(shown::dependency));
+        let last = dependencies.last().filter(|_| page.more || !all);
         Ok(proto::ListDependenciesResponse {
             next_page_token: last.map_or_else(String::new, |last| last.name.clone()),
-            dependencies: page.shown.iter().map(shown::dependency).collect(),
+            dependencies,
         })
+    }
+
+    fn existing<'a>(&self, namespace: &'a str) -> Result<&'a str, Refusal> {
+        let namespace = read::namespace(namespace)?;
+        match self.coordinator.has_namespace(namespace) {
+            true => Ok(namespace),
+            false => Err(Refusal::UnknownNamespace(namespace.to_owned())),
+        }
+    }
+
+    fn event_filter(
+        &self,
+        namespace: &str,
+        dependency: &str,
+        since: Option<&prost_types::Duration>,
+    ) -> Result<(EventFilter, Option<SystemTime>), Refusal> {
+        let namespace = self.existing(namespace)?.to_owned();
+        if !dependency.is_empty() {
+            read::dependency(dependency)?;
+        }
+        let since = since.map(|span| read::span("since", span)).transpose()?;
+        let now = self.coordinator.wall_now();
+        let since = since.map(|span| {
+            let earlier = now.checked_sub(span.into());
+            earlier.unwrap_or(SystemTime::UNIX_EPOCH)
+        });
+        let dependency = dependency.to_owned();
+        Ok((
+            EventFilter {
+                namespace,
+                dependency,
+            },
+            since,
+        ))
     }
 
     async fn audit(
@@ -333,10 +366,11 @@ impl<S: Store> OperatorHandler<S> {
         let mut records = self.coordinator.audit(namespace, after, limit + 1).await?;
         let more = records.len() > limit;
         records.truncate(limit);
-        let last = records.last().filter(|_| more);
+        let (records, all) = fitting(records.into_iter().map(shown::audit));
+        let last = records.last().filter(|_| more || !all);
         Ok(proto::ListAuditResponse {
             next_page_token: last.map_or_else(String::new, |last| last.sequence.to_string()),
-            records: records.into_iter().map(shown::audit).collect(),
+            records,
         })
     }
 }
@@ -421,10 +455,24 @@ fn selector(name: &str) -> Result<&str, Refusal> {
         false => Err(Refusal::invalid(
             "name",
             format!(
-                "{name:?} is not allowed; a dependency's name, a pattern ending in *, or empty"
+                "{} is not allowed; a dependency's name, a pattern ending in *, or empty",
+                read::quoted(name)
             ),
         )),
     }
+}
+
+/// What of a page fits into an answer, the first in any case, and whether that is all of it.
+fn fitting<M: prost::Message>(messages: impl Iterator<Item = M>) -> (Vec<M>, bool) {
+    let (mut fitting, mut bytes) = (Vec::new(), 0);
+    for message in messages {
+        bytes += message.encoded_len();
+        if bytes > PAGE_BYTES && !fitting.is_empty() {
+            return (fitting, false);
+        }
+        fitting.push(message);
+    }
+    (fitting, true)
 }
 
 fn page_size(size: u32) -> Result<usize, Refusal> {
@@ -451,30 +499,6 @@ impl EventFilter {
         let of_namespace = event.namespace == self.namespace || whole_service;
         of_namespace && (self.dependency.is_empty() || event.dependency == self.dependency)
     }
-}
-
-fn event_filter(
-    namespace: String,
-    dependency: String,
-    since: Option<&prost_types::Duration>,
-) -> Result<(EventFilter, Option<SystemTime>), Refusal> {
-    let namespace = read::namespace(&namespace)?.to_owned();
-    if !dependency.is_empty() {
-        read::dependency(&dependency)?;
-    }
-    let since = since.map(|span| read::span("since", span)).transpose()?;
-    let since = since.map(|span| {
-        SystemTime::now()
-            .checked_sub(span.into())
-            .unwrap_or(SystemTime::UNIX_EPOCH)
-    });
-    Ok((
-        EventFilter {
-            namespace,
-            dependency,
-        },
-        since,
-    ))
 }
 
 fn written(finding: Finding, severity: proto::FindingSeverity) -> proto::Finding {

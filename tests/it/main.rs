@@ -2,6 +2,8 @@
 //! wherever time matters.
 
 mod acquire;
+mod bad_input;
+mod contract;
 mod harness;
 mod names;
 mod overrides;
