@@ -43,6 +43,9 @@ use crate::{
     telemetry::{Counter, Telemetry},
 };
 
+/// Orders of operators that may be written down at once.
+const ORDERINGS: usize = 64;
+
 /// Answers questions about all dependencies. Shared by every connection.
 #[derive(Debug)]
 pub struct Coordinator<S> {
@@ -64,6 +67,8 @@ pub struct Coordinator<S> {
     telemetry: Telemetry,
     /// Held while the policies are changed.
     changing: tokio::sync::Mutex<()>,
+    /// Held while a dependency is forced or released: one of them by its id.
+    ordering: [tokio::sync::Mutex<()>; ORDERINGS],
 }
 
 impl<S: Store> Coordinator<S> {
@@ -77,6 +82,15 @@ impl<S: Store> Coordinator<S> {
 
     pub fn dependencies(&self) -> usize {
         self.store.len()
+    }
+
+    pub fn has_namespace(&self, namespace: &str) -> bool {
+        self.policies.has_namespace(namespace)
+    }
+
+    /// For comparing with the times of events, which people are shown.
+    pub fn wall_now(&self) -> std::time::SystemTime {
+        self.clock.wall()
     }
 
     pub fn durability_degraded(&self) -> bool {
@@ -140,6 +154,7 @@ impl<S: Store> Coordinator<S> {
         sequence: u64,
     ) -> Result<Vec<Reported>, Refusal> {
         let context = self.context();
+        self.make_room(namespace, entries, context.now).await?;
         if sequence > 0 && !self.note_sequence(namespace, caller, sequence, context.now) {
             return Ok(vec![Reported::Duplicate; entries.len()]);
         }
@@ -169,6 +184,25 @@ impl<S: Store> Coordinator<S> {
             results.push(reported);
         }
         Ok(results)
+    }
+
+    /// Makes the records that tallies need, so that a report is taken whole or not at all.
+    async fn make_room(
+        &self,
+        namespace: &str,
+        entries: &[Entry<'_>],
+        now: Time,
+    ) -> Result<(), Refusal> {
+        for entry in entries {
+            if let Entry::Tally(dependency, _) = entry {
+                let key = Key {
+                    namespace,
+                    dependency,
+                };
+                self.transact(self.id(key), key, now, |_| ()).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn report_permit(
@@ -306,7 +340,8 @@ impl<S: Store> Coordinator<S> {
         now: Time,
         mut rule: impl FnMut(&mut Slot) -> R + Send,
     ) -> Result<R, Refusal> {
-        let generation = self.generation.load(Ordering::Relaxed);
+        // Whoever sees a new generation must see its policies too.
+        let generation = self.generation.load(Ordering::Acquire);
         self.store
             .transact(
                 id,
