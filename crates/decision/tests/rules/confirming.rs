@@ -7,7 +7,7 @@ use holdoff_decision::{
     record::{Override, OverrideKind},
 };
 
-use crate::fleet::{FAIL, Fleet, IGNORED, OK, an_ask, at, plain, reason, secs};
+use crate::fleet::{FAIL, Fleet, OK, an_ask, at, plain, reason, secs};
 
 /// A retry promised at 0 for 5 s later, one token taken.
 fn promised() -> (Fleet, Permit) {
@@ -31,7 +31,7 @@ fn only_delays_above_one_second_are_confirmed() {
         let first = fleet.first().unwrap().permit;
         assert_eq!(
             fleet
-                .retry(2, first, IGNORED_NOT_SENT)
+                .retry(2, first, Outcome::of(OutcomeKind::NotSent))
                 .verdict
                 .unwrap()
                 .confirm,
@@ -39,8 +39,6 @@ fn only_delays_above_one_second_are_confirmed() {
         );
     }
 }
-
-const IGNORED_NOT_SENT: Outcome = Outcome::of(OutcomeKind::NotSent);
 
 #[test]
 fn a_confirmation_that_holds_costs_and_changes_nothing_however_often() {
@@ -126,13 +124,6 @@ fn a_token_returns_to_the_window_it_was_taken_in() {
 #[test]
 fn in_half_open_a_confirmation_leases_a_probe_or_is_refused() {
     let (mut fleet, permit) = promised();
-    fleet.policy.breaker.permit_ttl = secs(60.0);
-    let early = fleet.first().unwrap().permit;
-    let (mut fleet, permit) = {
-        let second = fleet.retry(2, early, FAIL).verdict.unwrap().permit;
-        let _ = permit;
-        (fleet, second)
-    };
     fleet.trip();
     let probe = fleet.at(10.0).confirm(permit).unwrap();
     assert!(probe.probe && probe.delay.is_zero());
@@ -270,5 +261,4 @@ fn a_denied_first_attempt_refunds_no_token() {
     fleet.trip();
     assert_eq!(reason(&fleet.at(2.0).confirm(other.permit)), R::BreakerOpen);
     assert_eq!(fleet.view().budget.retries, 1, "the hedge keeps its own");
-    let _ = IGNORED;
 }
