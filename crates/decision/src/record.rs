@@ -328,3 +328,14 @@ impl Record {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_small_enough_for_a_million() {
+        let size = size_of::<Record>();
+        assert!(size <= 448, "{size} bytes");
+    }
+}

@@ -2,8 +2,9 @@
 
 use holdoff_decision::{
     Ask, DenialReason as R, Nanos, Outcome, OutcomeKind, Permit, Question, Reported, Share, State,
+    Tally,
     operate::{reset, set_override},
-    policy::PushbackScope,
+    policy::{AppliesTo, PushbackScope},
     record::{Override, OverrideKind},
 };
 
@@ -242,6 +243,28 @@ fn a_new_hold_moves_a_promise_behind_it_with_a_permit_that_lives_so_long() {
     assert_eq!(moved.delay, secs(297.0));
     assert!(moved.confirm && moved.permit.serial != permit.serial);
     assert_eq!(fleet.at(302.0).report(moved.permit, OK), Reported::Ok);
+}
+
+#[test]
+fn a_spared_first_attempt_is_confirmed_behind_a_new_hold() {
+    let mut policy = plain();
+    policy.breaker.applies_to = AppliesTo::Retries;
+    let mut fleet = Fleet::new(policy);
+    fleet.record.held_until = at(3.0);
+    let early = fleet.first().unwrap();
+    assert_eq!(early.delay, secs(3.0));
+    let epoch = fleet.epoch();
+    fleet.tally(Tally {
+        epoch,
+        failures: 10,
+        ..Tally::default()
+    });
+    assert_eq!(fleet.state(), State::Open);
+    fleet.record.breaker.open_until = at(1.0);
+    fleet.record.held_until = at(9.0);
+    let kept = fleet.at(2.0).confirm(early.permit).unwrap();
+    assert!(!kept.probe);
+    assert_eq!(kept.delay, secs(7.0));
 }
 
 #[test]

@@ -396,7 +396,8 @@ impl Story {
     fn denied(&mut self, ask: &Ask, answer: &Answer, mut before: Fleet) {
         let denial = answer.verdict.unwrap_err();
         let context = self.fleet.context();
-        let refunds = matches!(ask.question, Question::Confirm(_));
+        let confirms = matches!(ask.question, Question::Confirm(_));
+        let refunds = confirms && denial.reason != R::PermitVoid;
         if refunds || denial.reason == R::BudgetExhausted {
             self.budget_clock();
         }
