@@ -1,1 +1,31 @@
+//! holdoff: one circuit breaker, one retry budget and one calendar of retries per
+//! dependency, shared by a whole fleet.
+//!
+//! Lowest layer first; a module uses only what stands above it here:
+//!
+//! - `holdoff_decision` (crate): the rules, pure
+//! - [`proto`]: the wire contract, generated
+//! - [`clock`], [`entropy`]: the only clock that is read, the only random numbers drawn
+//! - [`permit`]: permits as bytes that only this service can have made
+//! - [`policy`]: what operators write, checked and resolved
+//! - [`durable`]: what survives a kill
+//! - [`store`]: the records of all dependencies, changed by one verb
+//! - [`telemetry`]: every counter
+//! - [`coordinator`]: a question becomes an answer; events; what operators do
+//! - [`grpc`]: the wire, one short handler an RPC
+//! - [`settings`], [`server`]: the composition root
+//! - [`cli`]: parse, call, render
+
+pub mod cli;
+pub mod clock;
+pub mod coordinator;
+pub mod durable;
+pub mod entropy;
+pub mod grpc;
+pub mod permit;
+pub mod policy;
 pub mod proto;
+pub mod server;
+pub mod settings;
+pub mod store;
+pub mod telemetry;

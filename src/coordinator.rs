@@ -1,0 +1,484 @@
+//! A question becomes an answer: find the policy, read the clock and draw once, apply the
+//! rule to the record, tell what changed.
+//!
+//! No rule is here; rules are `holdoff_decision`'s. Nothing of the wire is here either.
+
+pub mod events;
+mod inquiry;
+mod listing;
+mod operators;
+mod policies;
+mod push;
+mod refusal;
+mod restore;
+mod sequences;
+mod upkeep;
+pub mod watchers;
+
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicU32, Ordering},
+};
+
+use holdoff_decision::{
+    Ask, Context, MadeUnder, Previous, Question, Record, Reported, Time, acquire, breaker::Phase,
+    operate, report, tally,
+};
+
+pub use events::{Event, EventKind, Events};
+pub use inquiry::{Actor, Caller, Decision, Entry, Inquiry, Key, Made, Subject};
+pub use listing::{Filter, Listing, Shown};
+pub use policies::Policies;
+pub use push::Pushed;
+pub use refusal::Refusal;
+pub use restore::{Parts, Start};
+pub use watchers::Watcher;
+
+use crate::{
+    clock::{self, Clock},
+    durable::{self, Durable},
+    entropy::Entropy,
+    permit::{DependencyId, PermitCodec, Read},
+    store::{Seed, Slot, Store, StoreError},
+    telemetry::{Counter, Telemetry},
+};
+
+/// Orders of operators that may be written down at once.
+const ORDERINGS: usize = 64;
+
+/// Answers questions about all dependencies. Shared by every connection.
+#[derive(Debug)]
+pub struct Coordinator<S> {
+    store: S,
+    policies: Policies,
+    /// Rises with each change of the policies; slots resolve theirs again when they lag.
+    generation: AtomicU32,
+    clock: Clock,
+    entropy: Entropy,
+    permits: PermitCodec,
+    /// When this run started, unless it is the first one.
+    restarted: Option<Time>,
+    durable: Durable,
+    events: Events,
+    watchers: watchers::Watchers,
+    sequences: sequences::Sequences,
+    /// When overrides end, so that their end is told without a caller.
+    expiries: Mutex<std::collections::BTreeSet<(Time, DependencyId)>>,
+    telemetry: Telemetry,
+    /// Held while the policies are changed.
+    changing: tokio::sync::Mutex<()>,
+    /// Held while a dependency is forced or released: one of them by its id.
+    ordering: [tokio::sync::Mutex<()>; ORDERINGS],
+}
+
+impl<S: Store> Coordinator<S> {
+    pub fn telemetry(&self) -> &Telemetry {
+        &self.telemetry
+    }
+
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
+    pub fn dependencies(&self) -> usize {
+        self.store.len()
+    }
+
+    pub fn has_namespace(&self, namespace: &str) -> bool {
+        self.policies.has_namespace(namespace)
+    }
+
+    /// For comparing with the times of events, which people are shown.
+    pub fn wall_now(&self) -> std::time::SystemTime {
+        self.clock.wall()
+    }
+
+    pub fn durability_degraded(&self) -> bool {
+        self.durable.degraded()
+    }
+
+    /// Answers one question.
+    ///
+    /// # Errors
+    /// Nothing was decided and nothing changed; see [`Refusal`].
+    pub async fn acquire(&self, inquiry: &Inquiry<'_>) -> Result<Decision, Refusal> {
+        let id = self.id(inquiry.key);
+        let question = self.question(id, &inquiry.subject)?;
+        let context = self.context();
+        let mut ask = Ask {
+            question,
+            caller: self.caller_hash(inquiry),
+            service: 0,
+            call: (!inquiry.call_id.is_empty()).then(|| self.permits.hash(inquiry.call_id)),
+            idempotent: inquiry.idempotent,
+            time_left: inquiry.time_left,
+            cost: inquiry.cost,
+        };
+        let answer = self
+            .transact(id, inquiry.key, context.now, |slot| {
+                if slot
+                    .policy
+                    .rate
+                    .as_ref()
+                    .is_some_and(|rate| rate.per_caller)
+                {
+                    ask.service = self.permits.hash(inquiry.caller.service);
+                }
+                if self.policies.bypasses(&slot.policy) {
+                    let mut blank = Record::new(slot.record.breaker.epoch, context.now);
+                    return acquire(&slot.policy, &mut blank, &ask, &context);
+                }
+                let answer = acquire(&slot.policy, &mut slot.record, &ask, &context);
+                self.tell_changes(id, slot, None, context.now);
+                answer
+            })
+            .await?;
+        self.count_answer(&answer, &ask);
+        let permit = answer
+            .verdict
+            .as_ref()
+            .ok()
+            .map(|grant| self.permits.write(id, &grant.permit));
+        Ok(Decision { answer, permit })
+    }
+
+    /// Takes reports, in order. `sequence` 0: they are not numbered.
+    ///
+    /// # Errors
+    /// Nothing was counted; see [`Refusal`].
+    pub async fn report(
+        &self,
+        namespace: &str,
+        caller: Caller<'_>,
+        entries: &[Entry<'_>],
+        sequence: u64,
+    ) -> Result<Vec<Reported>, Refusal> {
+        let context = self.context();
+        self.make_room(namespace, entries, context.now).await?;
+        if sequence > 0 && !self.note_sequence(namespace, caller, sequence, context.now) {
+            return Ok(vec![Reported::Duplicate; entries.len()]);
+        }
+        let mut results = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let reported = match entry {
+                Entry::Permit(bytes, outcome) => {
+                    self.report_permit(namespace, bytes, outcome, &context)
+                        .await?
+                }
+                Entry::Tally(dependency, counts) => {
+                    let key = Key {
+                        namespace,
+                        dependency,
+                    };
+                    let id = self.id(key);
+                    self.telemetry.add(Counter::Tally);
+                    self.transact(id, key, context.now, |slot| {
+                        let reported = tally(&slot.policy, &mut slot.record, counts, &context);
+                        self.tell_changes(id, slot, None, context.now);
+                        reported
+                    })
+                    .await?
+                }
+            };
+            self.telemetry.add(Counter::Reported(reported));
+            results.push(reported);
+        }
+        Ok(results)
+    }
+
+    /// Makes the records that tallies need, so that a report is taken whole or not at all.
+    async fn make_room(
+        &self,
+        namespace: &str,
+        entries: &[Entry<'_>],
+        now: Time,
+    ) -> Result<(), Refusal> {
+        for entry in entries {
+            if let Entry::Tally(dependency, _) = entry {
+                let key = Key {
+                    namespace,
+                    dependency,
+                };
+                self.transact(self.id(key), key, now, |_| ()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn report_permit(
+        &self,
+        namespace: &str,
+        bytes: &[u8],
+        outcome: &holdoff_decision::Outcome,
+        context: &Context,
+    ) -> Result<Reported, Refusal> {
+        let (id, permit) = match self.permits.read(bytes) {
+            Read::Permit(id, permit) => (id, permit),
+            Read::EarlierRun(_, permit) if context.now >= permit.expires => {
+                return Ok(Reported::Expired);
+            }
+            Read::EarlierRun(..) => return Ok(Reported::StaleEpoch),
+            Read::Unknown | Read::Malformed => return Ok(Reported::Unknown),
+        };
+        let taken = self
+            .store
+            .transact(
+                id,
+                namespace,
+                |_| Err(StoreError::Unknown),
+                |slot| {
+                    if *slot.name.namespace != *namespace {
+                        return Reported::Unknown;
+                    }
+                    if self.policies.bypasses(&slot.policy) {
+                        return Reported::Ok;
+                    }
+                    let reported =
+                        report(&slot.policy, &mut slot.record, &permit, outcome, context);
+                    self.tell_changes(id, slot, None, context.now);
+                    reported
+                },
+            )
+            .await;
+        match taken {
+            Ok(reported) => Ok(reported),
+            // Its record was idle and is gone, and all that could be said of it with it.
+            Err(StoreError::Unknown) => Ok(Reported::Expired),
+            Err(other) => Err(Refusal::Store(other)),
+        }
+    }
+
+    fn id(&self, key: Key<'_>) -> DependencyId {
+        self.permits.dependency(key.namespace, key.dependency)
+    }
+
+    fn context(&self) -> Context {
+        Context {
+            now: self.clock.now(),
+            sample: self.entropy.sample(),
+            restarted: self.restarted,
+        }
+    }
+
+    /// The instance matters where something is remembered of it; a plain first attempt
+    /// leaves no trace of its caller.
+    fn caller_hash(&self, inquiry: &Inquiry<'_>) -> u64 {
+        match inquiry.subject {
+            Subject::First if inquiry.call_id.is_empty() => 0,
+            Subject::First
+            | Subject::Retry { .. }
+            | Subject::Hedge { .. }
+            | Subject::Confirm(_) => self.permits.hash(inquiry.caller.instance),
+        }
+    }
+
+    fn note_sequence(&self, namespace: &str, caller: Caller<'_>, sequence: u64, now: Time) -> bool {
+        let instance = self.permits.dependency(caller.service, caller.instance).0;
+        let instance = instance ^ self.permits.hash(namespace);
+        self.sequences.note(instance, sequence, now)
+    }
+
+    fn question(&self, id: DependencyId, subject: &Subject<'_>) -> Result<Question, Refusal> {
+        Ok(match *subject {
+            Subject::First => Question::First,
+            Subject::Hedge { attempt } => Question::Hedge { attempt },
+            Subject::Retry {
+                attempt,
+                made,
+                outcome,
+            } => {
+                let made_under = match made {
+                    Made::Epoch(epoch) => MadeUnder::Epoch(epoch),
+                    Made::Nothing => MadeUnder::Unknown,
+                    Made::Permit(bytes) => match self.read_own(id, bytes, "previous.permit")? {
+                        Read::Permit(_, permit) => MadeUnder::Permit(permit),
+                        Read::EarlierRun(_, permit) => MadeUnder::EarlierRun(permit),
+                        Read::Unknown | Read::Malformed => MadeUnder::Unknown,
+                    },
+                };
+                Question::Retry {
+                    attempt,
+                    previous: Previous {
+                        made_under,
+                        outcome,
+                    },
+                }
+            }
+            Subject::Confirm(bytes) => match self.read_own(id, bytes, "confirm")? {
+                Read::Permit(_, permit) => Question::Confirm(permit),
+                Read::EarlierRun(..) | Read::Unknown | Read::Malformed => {
+                    Question::Confirm(void_permit())
+                }
+            },
+        })
+    }
+
+    /// Reads a permit that must be of this dependency.
+    fn read_own(&self, id: DependencyId, bytes: &[u8], field: &str) -> Result<Read, Refusal> {
+        let read = self.permits.read(bytes);
+        match read {
+            Read::Malformed => Err(Refusal::invalid(
+                field,
+                format!(
+                    "{} bytes that are not a permit; hand back what a grant carried",
+                    bytes.len()
+                ),
+            )),
+            Read::Permit(other, _) | Read::EarlierRun(other, _) if other != id => {
+                Err(Refusal::invalid(field, "a permit of another dependency"))
+            }
+            Read::Permit(..) | Read::EarlierRun(..) | Read::Unknown => Ok(read),
+        }
+    }
+
+    /// Applies `rule` to the record of `key`, made where there is none, under its present
+    /// policy.
+    async fn transact<R: Send>(
+        &self,
+        id: DependencyId,
+        key: Key<'_>,
+        now: Time,
+        mut rule: impl FnMut(&mut Slot) -> R + Send,
+    ) -> Result<R, Refusal> {
+        // Whoever sees a new generation must see its policies too.
+        let generation = self.generation.load(Ordering::Acquire);
+        self.store
+            .transact(
+                id,
+                key.namespace,
+                |epoch| self.seed(key, epoch, generation, now),
+                |slot| {
+                    if slot.generation != generation {
+                        self.refresh(slot, generation)?;
+                    }
+                    Ok(rule(slot))
+                },
+            )
+            .await
+            .map_err(|refused| self.explain(refused, key))?
+            .map_err(|refused: StoreError| self.explain(refused, key))
+    }
+
+    fn seed(
+        &self,
+        key: Key<'_>,
+        epoch: u64,
+        generation: u32,
+        now: Time,
+    ) -> Result<Seed, StoreError> {
+        let resolved = self.policies.resolve(key.namespace, key.dependency);
+        let resolved = resolved.ok_or(StoreError::Unknown)?;
+        if !resolved.may_appear {
+            return Err(StoreError::Unknown);
+        }
+        Ok(Seed {
+            dependency: key.dependency.into(),
+            policy: resolved.policy,
+            generation,
+            record: Record::new(epoch, now),
+            limits: resolved.limits,
+        })
+    }
+
+    /// A good reload keeps live state: only the policy is exchanged.
+    fn refresh(&self, slot: &mut Slot, generation: u32) -> Result<(), StoreError> {
+        let name = &slot.name;
+        let resolved = self.policies.resolve(&name.namespace, &name.dependency);
+        slot.policy = resolved.ok_or(StoreError::Unknown)?.policy;
+        slot.generation = generation;
+        Ok(())
+    }
+
+    fn explain(&self, error: StoreError, key: Key<'_>) -> Refusal {
+        self.telemetry.add(Counter::Refused);
+        match error {
+            StoreError::Unknown if self.policies.has_namespace(key.namespace) => {
+                Refusal::UnknownDependency {
+                    namespace: key.namespace.to_owned(),
+                    dependency: key.dependency.to_owned(),
+                }
+            }
+            StoreError::Unknown => Refusal::UnknownNamespace(key.namespace.to_owned()),
+            other => Refusal::Store(other),
+        }
+    }
+
+    /// Tells what has changed in a record: to the data directory, to events and to watchers.
+    /// Called while the record is held, so that its changes are told in their order.
+    fn tell_changes(&self, id: DependencyId, slot: &mut Slot, actor: Option<Actor<'_>>, now: Time) {
+        if !slot.record.has_changes() {
+            return;
+        }
+        let key = durable::Key::new(slot.name.namespace.as_str(), &*slot.name.dependency);
+        self.durable
+            .checkpoint(key, kept_of(&slot.record, &self.clock, now));
+        for change in slot.record.take_changes() {
+            let event = events::of_change(slot, change, actor, clock::to_wall(now));
+            if let Some(counter) = events::counter_of(event.kind) {
+                self.telemetry.add(counter);
+            }
+            self.hand_over(event);
+        }
+        self.watchers.changed(id, &slot.name);
+    }
+
+    fn hand_over(&self, event: Event) {
+        if !self.events.hand_over(event) {
+            self.telemetry.add(Counter::EventsLost);
+        }
+    }
+
+    fn count_answer(&self, answer: &holdoff_decision::Answer, ask: &Ask) {
+        self.telemetry.add(match &answer.verdict {
+            Err(denial) => Counter::Denied(denial.reason),
+            Ok(grant) if grant.probe => Counter::GrantedProbe,
+            Ok(_) => match ask.question {
+                Question::First => Counter::GrantedFirst,
+                Question::Retry { .. } | Question::Hedge { .. } | Question::Confirm(_) => {
+                    Counter::GrantedRetry
+                }
+            },
+        });
+        if let Some(previous) = answer.previous {
+            self.telemetry.add(Counter::Reported(previous));
+        }
+    }
+
+    fn note_expiry(&self, expires: Option<Time>, id: DependencyId) {
+        if let Some(expires) = expires {
+            let mut expiries = self.expiries.lock().unwrap_or_else(PoisonError::into_inner);
+            expiries.insert((expires, id));
+        }
+    }
+}
+
+/// What the data directory keeps of a breaker.
+fn kept_of(record: &Record, clock: &Clock, now: Time) -> durable::BreakerCheckpoint {
+    let checkpoint = operate::checkpoint(record, now);
+    durable::BreakerCheckpoint {
+        phase: match checkpoint.phase {
+            Phase::Closed => durable::BreakerPhase::Closed,
+            Phase::Open => durable::BreakerPhase::Open,
+            Phase::HalfOpen => durable::BreakerPhase::HalfOpen,
+        },
+        epoch: checkpoint.epoch,
+        trips: checkpoint.level,
+        open: durable::TimeLeft {
+            left: checkpoint.left.into(),
+            at: clock.wall(),
+        },
+    }
+}
+
+/// A permit that no record knows: its confirmation is denied as void.
+fn void_permit() -> holdoff_decision::Permit {
+    holdoff_decision::Permit {
+        epoch: 0,
+        serial: u64::MAX,
+        issued: Time::ORIGIN,
+        delay: holdoff_decision::Nanos::ZERO,
+        expires: Time::ORIGIN,
+        retry: 0,
+        kind: holdoff_decision::PermitKind::Call,
+    }
+}

@@ -1,0 +1,221 @@
+//! What readers are shown. Reading takes no permit and changes no epoch.
+//!
+//! A page is by name although the store has no order: the names that follow the last page are
+//! sifted through a heap of one page. A page costs as much as there are dependencies; nothing
+//! else does.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use holdoff_decision::{
+    Record, State, Time,
+    record::{Context, Override, Sample},
+    view::{View, view},
+};
+
+use super::{Coordinator, Key, Refusal, Watcher};
+use crate::{
+    permit::DependencyId,
+    store::{Slot, Store, StoreError},
+};
+
+/// One dependency, as of now.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    pub namespace: String,
+    pub name: String,
+    pub view: View,
+    pub order: Option<Override>,
+    /// False: only a policy names it.
+    pub live: bool,
+    pub now: Time,
+}
+
+/// Which dependencies.
+#[derive(Clone, Copy, Debug)]
+pub struct Filter<'a> {
+    pub namespace: &'a str,
+    pub name_prefix: &'a str,
+    /// Only names after this one.
+    pub after: &'a str,
+    /// Empty: all states.
+    pub states: &'a [State],
+    /// At least 1.
+    pub limit: usize,
+}
+
+/// A page.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    pub shown: Vec<Shown>,
+    pub more: bool,
+}
+
+impl<S: Store> Coordinator<S> {
+    /// One page of dependencies, live or only named by a policy. What it shows is durable.
+    ///
+    /// # Errors
+    /// Where there is no such namespace.
+    pub async fn list(&self, filter: Filter<'_>) -> Result<Listing, Refusal> {
+        let in_force = self.policies.in_force();
+        let settings = in_force.set.namespace(filter.namespace);
+        let settings = settings.ok_or(Refusal::UnknownNamespace(filter.namespace.to_owned()))?;
+        let context = self.reading();
+        let mut page: BTreeSet<Box<str>> = BTreeSet::new();
+        self.store.visit(&mut |_, slot| {
+            let state = slot.record.state(&slot.policy, context.now);
+            let wanted = *slot.name.namespace == *filter.namespace
+                && filter.wants(&slot.name.dependency, state);
+            if wanted {
+                keep_smallest(&mut page, &slot.name.dependency, filter.limit + 1);
+            }
+        });
+        for name in settings
+            .names()
+            .iter()
+            .filter(|name| filter.wants(name, State::Closed))
+        {
+            let dead = !self.is_live(filter.namespace, name).await;
+            if dead {
+                keep_smallest(&mut page, name, filter.limit + 1);
+            }
+        }
+        let more = page.len() > filter.limit;
+        let mut shown = Vec::with_capacity(page.len().min(filter.limit));
+        for dependency in page.iter().take(filter.limit) {
+            shown.extend(
+                self.show(Key {
+                    namespace: filter.namespace,
+                    dependency,
+                })
+                .await
+                .ok(),
+            );
+        }
+        self.durable_so_far().await;
+        Ok(Listing { shown, more })
+    }
+
+    /// One dependency. What it shows is durable.
+    ///
+    /// # Errors
+    /// Where it is neither live nor named by a policy.
+    pub async fn get(&self, key: Key<'_>) -> Result<Shown, Refusal> {
+        let shown = self.show(key).await?;
+        self.durable_so_far().await;
+        Ok(shown)
+    }
+
+    pub(super) async fn show(&self, key: Key<'_>) -> Result<Shown, Refusal> {
+        let context = self.reading();
+        let seen = self
+            .store
+            .transact(
+                self.id(key),
+                key.namespace,
+                |_| Err(StoreError::Unknown),
+                |slot| shown(slot, &context),
+            )
+            .await;
+        match seen {
+            Ok(shown) => Ok(shown),
+            Err(_) => self.show_named(key, &context),
+        }
+    }
+
+    /// A dependency that no call has touched, as its policy would have it.
+    fn show_named(&self, key: Key<'_>, context: &Context) -> Result<Shown, Refusal> {
+        let in_force = self.policies.in_force();
+        let settings = in_force.set.namespace(key.namespace);
+        let settings = settings.ok_or(Refusal::UnknownNamespace(key.namespace.to_owned()))?;
+        if !settings
+            .names()
+            .iter()
+            .any(|name| **name == *key.dependency)
+        {
+            return Err(Refusal::UnknownDependency {
+                namespace: key.namespace.to_owned(),
+                dependency: key.dependency.to_owned(),
+            });
+        }
+        let (policy, _) = settings.resolve(key.dependency);
+        let blank = Record::new(1, context.now);
+        Ok(Shown {
+            namespace: key.namespace.to_owned(),
+            name: key.dependency.to_owned(),
+            view: view(policy, &blank, context),
+            order: None,
+            live: false,
+            now: context.now,
+        })
+    }
+
+    /// A dependency by its id, for watchers; `None`: it is gone.
+    pub async fn show_by_id(&self, id: DependencyId) -> Option<Shown> {
+        let context = self.reading();
+        let rule = |slot: &mut Slot| shown(slot, &context);
+        self.store
+            .transact(id, "", |_| Err(StoreError::Unknown), rule)
+            .await
+            .ok()
+    }
+
+    /// Tells which dependencies of a namespace change from now on.
+    pub fn watch(&self, namespace: &str, name_prefix: &str) -> Arc<Watcher> {
+        self.watchers.watch(namespace, name_prefix)
+    }
+
+    async fn is_live(&self, namespace: &str, dependency: &str) -> bool {
+        let id = self.id(Key {
+            namespace,
+            dependency,
+        });
+        let seen = self
+            .store
+            .transact(id, namespace, |_| Err(StoreError::Unknown), |_| ())
+            .await;
+        seen.is_ok()
+    }
+
+    /// A trip is listed only when it is durable. While the disk is in trouble it is listed all
+    /// the same: hiding it would help nobody.
+    async fn durable_so_far(&self) {
+        let _ = self.durable.flushed().await;
+    }
+
+    fn reading(&self) -> Context {
+        Context {
+            now: self.clock.now(),
+            sample: Sample::default(),
+            restarted: self.restarted,
+        }
+    }
+}
+
+impl Filter<'_> {
+    fn wants(&self, name: &str, state: State) -> bool {
+        name > self.after
+            && name.starts_with(self.name_prefix)
+            && (self.states.is_empty() || self.states.contains(&state))
+    }
+}
+
+fn shown(slot: &Slot, context: &Context) -> Shown {
+    Shown {
+        namespace: slot.name.namespace.to_string(),
+        name: slot.name.dependency.to_string(),
+        view: view(&slot.policy, &slot.record, context),
+        order: slot.record.order_at(context.now).cloned(),
+        live: true,
+        now: context.now,
+    }
+}
+
+fn keep_smallest(page: &mut BTreeSet<Box<str>>, name: &str, limit: usize) {
+    let has_room = page.len() < limit;
+    if has_room || page.last().is_some_and(|last| name < &**last) {
+        page.insert(name.into());
+        if page.len() > limit {
+            page.pop_last();
+        }
+    }
+}

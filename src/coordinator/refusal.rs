@@ -1,0 +1,49 @@
+//! Why there is no decision. A denial is not among these: it is an answer.
+
+use crate::{durable::DurableError, policy::Finding, store::StoreError};
+
+/// Why a request was not carried out. Nothing was changed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// A field has a value that makes no sense.
+    #[error("{field}: {problem}")]
+    Invalid { field: String, problem: String },
+    #[error("there is no namespace `{0}`")]
+    UnknownNamespace(String),
+    #[error(
+        "namespace `{namespace}` has no dependency `{dependency}`: it was never called, and no policy names it"
+    )]
+    UnknownDependency {
+        namespace: String,
+        dependency: String,
+    },
+    #[error("no policy is stored for `{name}` in namespace `{namespace}`")]
+    UnknownPolicy { namespace: String, name: String },
+    #[error("`{dependency}` has no {what}")]
+    NothingToClear {
+        dependency: String,
+        what: &'static str,
+    },
+    #[error("the policy is refused: {}", joined(.0))]
+    BadPolicy(Vec<Finding>),
+    #[error(transparent)]
+    Store(StoreError),
+    #[error(transparent)]
+    Durable(#[from] DurableError),
+    #[error("not durable within {0:?}")]
+    TooSlow(std::time::Duration),
+}
+
+fn joined(findings: &[Finding]) -> String {
+    let lines: Vec<String> = findings.iter().map(Finding::to_string).collect();
+    lines.join("; ")
+}
+
+impl Refusal {
+    pub fn invalid(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Invalid {
+            field: field.into(),
+            problem: problem.into(),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! How a coordinator begins: with what the data directory kept of the run before.
+
+use std::sync::{Mutex, atomic::AtomicU32};
+
+use holdoff_decision::{
+    Nanos, Record, Time,
+    breaker::Phase,
+    operate::{self, Checkpoint},
+    record::{Override, OverrideKind},
+};
+
+use super::{Coordinator, Event, EventKind, Events, Key, Policies, policies::InForce};
+use crate::{
+    clock::{self, Clock},
+    durable::{self, Durable, Opened, Restored},
+    entropy::Entropy,
+    permit::PermitCodec,
+    policy::{Finding, Overlay, Source},
+    store::Store,
+    telemetry::Telemetry,
+};
+
+/// What a coordinator is made of.
+#[derive(Debug)]
+pub struct Parts<S> {
+    pub store: S,
+    pub clock: Clock,
+    pub entropy: Entropy,
+    pub opened: Opened,
+}
+
+/// A coordinator that begins, and what was to be left behind.
+#[derive(Debug)]
+pub struct Start<S> {
+    pub coordinator: Coordinator<S>,
+    /// Sentences for the operator.
+    pub warnings: Vec<String>,
+}
+
+impl<S: Store> Coordinator<S> {
+    /// Begins with the policies of `sources`, those that were put over the API, and the state
+    /// of the run before.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the policies.
+    pub async fn start(parts: Parts<S>, sources: Vec<Source>) -> Result<Start<S>, Vec<Finding>> {
+        let Parts {
+            store,
+            clock,
+            entropy,
+            opened,
+        } = parts;
+        let Opened { durable, state } = opened;
+        let in_force = InForce::load(sources, overlays(&state))?;
+        let now = clock.now();
+        let coordinator = Self {
+            store,
+            policies: Policies::new(in_force),
+            generation: AtomicU32::new(1),
+            entropy,
+            permits: PermitCodec::new(state.permit_key.0, state.boot),
+            restarted: (!state.first_start).then_some(now),
+            durable,
+            events: Events::default(),
+            watchers: Default::default(),
+            sequences: Default::default(),
+            expiries: Mutex::default(),
+            telemetry: Telemetry::default(),
+            changing: tokio::sync::Mutex::default(),
+            ordering: std::array::from_fn(|_| tokio::sync::Mutex::default()),
+            clock,
+        };
+        let warnings = coordinator.restore(&state, now).await;
+        coordinator.hand_over(Event {
+            sequence: 0,
+            time: coordinator.clock.wall(),
+            kind: EventKind::Started,
+            namespace: String::new(),
+            dependency: String::new(),
+            states: None,
+            epoch: 0,
+            detail: started(&state),
+            owner: String::new(),
+        });
+        Ok(Start {
+            coordinator,
+            warnings,
+        })
+    }
+
+    pub fn durable(&self) -> &Durable {
+        &self.durable
+    }
+
+    async fn restore(&self, state: &Restored, now: Time) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (key, kept) in &state.breakers {
+            let checkpoint = checkpoint(kept);
+            let restored = self
+                .restore_record(key, now, |record| {
+                    *record = operate::restore(&checkpoint, now)
+                })
+                .await;
+            if let Err(refusal) = restored {
+                warnings.push(format!(
+                    "the open breaker of `{}` is not restored: {refusal}",
+                    key.name
+                ));
+            }
+        }
+        for (key, kept) in &state.overrides {
+            let order = order(kept, now);
+            let expires = order.expires;
+            let restored = self
+                .restore_record(key, now, |record| {
+                    record.order = Some(Box::new(order.clone()))
+                })
+                .await;
+            match restored {
+                Ok(id) => self.note_expiry(expires, id),
+                Err(refusal) => {
+                    warnings.push(format!(
+                        "the override of `{}` is not restored: {refusal}",
+                        key.name
+                    ));
+                }
+            }
+        }
+        if state.rolled_back {
+            warnings.push(
+                "the data directory is older than what was acknowledged: its newest writes are lost"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+
+    async fn restore_record(
+        &self,
+        key: &durable::Key,
+        now: Time,
+        mut change: impl FnMut(&mut Record) + Send,
+    ) -> Result<crate::permit::DependencyId, super::Refusal> {
+        let key = Key {
+            namespace: &key.namespace,
+            dependency: &key.name,
+        };
+        let id = self.id(key);
+        self.transact(id, key, now, |slot| change(&mut slot.record))
+            .await?;
+        Ok(id)
+    }
+}
+
+pub(super) fn overlays(state: &Restored) -> Vec<Overlay> {
+    let overlay = |(key, policy): &(durable::Key, durable::StoredPolicy)| Overlay {
+        namespace: key.namespace.to_string(),
+        name: key.name.to_string(),
+        text: policy.document.clone(),
+    };
+    state.policies.iter().map(overlay).collect()
+}
+
+fn checkpoint(kept: &durable::BreakerCheckpoint) -> Checkpoint {
+    Checkpoint {
+        phase: match kept.phase {
+            durable::BreakerPhase::Closed => Phase::Closed,
+            durable::BreakerPhase::Open => Phase::Open,
+            durable::BreakerPhase::HalfOpen => Phase::HalfOpen,
+        },
+        epoch: kept.epoch,
+        level: kept.trips,
+        trips: 0,
+        left: Nanos::from(kept.open.left),
+    }
+}
+
+fn order(kept: &durable::Override, now: Time) -> Override {
+    Override {
+        kind: match kept.kind {
+            durable::OverrideKind::ForceOpen => OverrideKind::ForceOpen,
+            durable::OverrideKind::ForceClosed => OverrideKind::ForceClosed,
+        },
+        owner: kept.owner.clone(),
+        reason: kept.reason.clone(),
+        set_at: clock::of_wall(kept.set_at),
+        expires: kept.expires.map(|expires| now + Nanos::from(expires.left)),
+    }
+}
+
+fn started(state: &Restored) -> String {
+    let (breakers, overrides) = (state.breakers.len(), state.overrides.len());
+    format!(
+        "boot {}; {breakers} breakers and {overrides} overrides restored",
+        state.boot
+    )
+}

@@ -1,0 +1,127 @@
+//! Which numbered reports each instance has sent, so that one that is sent again counts once.
+//!
+//! For each instance the highest number and the 64 below it; what is older counts as seen.
+//! Bounded: the instances that have been silent longest are forgotten first.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+use holdoff_decision::Time;
+
+const SHARDS: usize = 16;
+/// Instances remembered in each shard.
+const INSTANCES_MAX: usize = 8_192;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Sequences {
+    shards: [Mutex<HashMap<u64, Seen>>; SHARDS],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    highest: u64,
+    /// Bit k: `highest - k` was seen.
+    recent: u64,
+    at: Time,
+}
+
+impl Sequences {
+    /// Notes a number. False: it was noted before.
+    pub fn note(&self, instance: u64, sequence: u64, now: Time) -> bool {
+        let shard = &self.shards[(instance % SHARDS as u64) as usize];
+        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(seen) = shard.get_mut(&instance) {
+            seen.at = now;
+            return seen.note(sequence);
+        }
+        if shard.len() >= INSTANCES_MAX {
+            forget_half(&mut shard);
+        }
+        shard.insert(
+            instance,
+            Seen {
+                highest: sequence,
+                recent: 1,
+                at: now,
+            },
+        );
+        true
+    }
+}
+
+impl Seen {
+    fn note(&mut self, sequence: u64) -> bool {
+        if sequence > self.highest {
+            let ahead = sequence - self.highest;
+            self.recent = if ahead < 64 {
+                self.recent << ahead | 1
+            } else {
+                1
+            };
+            self.highest = sequence;
+            return true;
+        }
+        let back = self.highest - sequence;
+        let new = back < 64 && self.recent & 1 << back == 0;
+        if new {
+            self.recent |= 1 << back;
+        }
+        new
+    }
+}
+
+/// Forgets the half that has been silent longest: the cost is spread over as many insertions.
+fn forget_half(shard: &mut HashMap<u64, Seen>) {
+    let mut times: Vec<Time> = shard.values().map(|seen| seen.at).collect();
+    let middle = times.len() / 2;
+    let (_, median, _) = times.select_nth_unstable(middle);
+    let median = *median;
+    let mut excess = shard.len() - middle;
+    shard.retain(|_, seen| {
+        let goes = excess > 0 && seen.at <= median;
+        excess -= usize::from(goes);
+        !goes
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b22a_a_numbered_report_counts_once_in_any_order() {
+        let sequences = Sequences::default();
+        for (sequence, new) in [
+            (5, true),
+            (5, false),
+            (7, true),
+            (6, true),
+            (6, false),
+            (300, true),
+            (7, false),
+        ] {
+            assert_eq!(sequences.note(1, sequence, Time(0)), new, "{sequence}");
+        }
+        assert!(
+            sequences.note(2, 5, Time(0)),
+            "another instance has numbers of its own"
+        );
+    }
+
+    #[test]
+    fn the_memory_of_instances_is_bounded() {
+        let sequences = Sequences::default();
+        for instance in 0..SHARDS as u64 * INSTANCES_MAX as u64 * 2 {
+            sequences.note(instance, 1, Time(instance));
+        }
+        let kept: usize = sequences
+            .shards
+            .iter()
+            .map(|shard| shard.lock().unwrap().len())
+            .sum();
+        assert!(kept <= SHARDS * INSTANCES_MAX);
+    }
+}

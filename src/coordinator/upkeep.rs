@@ -1,0 +1,100 @@
+//! What happens without a caller: events are published once they are durable, overrides end,
+//! idle dependencies are dropped.
+
+use std::time::Duration;
+
+use holdoff_decision::{Nanos, view::is_idle};
+
+use super::Coordinator;
+use crate::{
+    store::{Store, StoreError},
+    telemetry::Counter,
+};
+
+/// A dependency that nobody has used for so long is dropped, if nothing hangs on it.
+pub const IDLE_TTL: Nanos = Nanos::from_secs(600);
+const EVICT_EVERY: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+impl<S: Store> Coordinator<S> {
+    /// Publishes events for ever.
+    pub async fn publish_events(&self) {
+        loop {
+            let mut events = self.events.handed_over().await;
+            if self.durable.flushed().await.is_err() {
+                for event in &mut events {
+                    event
+                        .detail
+                        .push_str(" (not durable: the data directory cannot be written)");
+                }
+            }
+            for event in &events {
+                tracing::info!(
+                    kind = ?event.kind, namespace = event.namespace, dependency = event.dependency,
+                    epoch = event.epoch, owner = event.owner, "{}", event.detail
+                );
+            }
+            self.events.publish(events);
+        }
+    }
+
+    /// Ends overrides when their time comes, for ever.
+    pub async fn end_overrides(&self) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            self.end_overrides_once().await;
+        }
+    }
+
+    /// Ends the overrides whose time has come.
+    pub async fn end_overrides_once(&self) {
+        let context = self.context();
+        let due = {
+            let mut expiries = self
+                .expiries
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let later =
+                expiries.split_off(&(context.now + Nanos(1), crate::permit::DependencyId(0)));
+            std::mem::replace(&mut *expiries, later)
+        };
+        for (_, id) in due {
+            // A record that is gone has no override to end.
+            let _ = self
+                .store
+                .transact(
+                    id,
+                    "",
+                    |_| Err(StoreError::Unknown),
+                    |slot| {
+                        slot.record.advance(&slot.policy, &context);
+                        self.tell_changes(id, slot, None, context.now);
+                    },
+                )
+                .await;
+        }
+    }
+
+    /// Drops idle dependencies for ever.
+    pub async fn drop_idle(&self) {
+        loop {
+            tokio::time::sleep(EVICT_EVERY).await;
+            self.drop_idle_once(IDLE_TTL);
+        }
+    }
+
+    /// Drops the dependencies that were idle for so long; says how many.
+    pub fn drop_idle_once(&self, idle_for: Nanos) -> usize {
+        let now = self.clock.now();
+        let dropped = self
+            .store
+            .evict(&mut |slot| is_idle(&slot.record, idle_for, now));
+        self.telemetry
+            .add_many(Counter::Evicted, dropped.len() as u64);
+        for name in &dropped {
+            let id = self.permits.dependency(&name.namespace, &name.dependency);
+            self.watchers.changed(id, name);
+        }
+        dropped.len()
+    }
+}

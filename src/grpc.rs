@@ -1,0 +1,51 @@
+//! The wire: each RPC read, checked, handed to the coordinator, and answered.
+//!
+//! No rule and no state is here. Bad input is refused with a status that names the field, the
+//! value and what is allowed.
+
+mod answer;
+mod client;
+mod operator;
+mod pushed;
+mod read;
+mod session;
+mod shown;
+mod status;
+mod watch;
+
+use std::sync::Arc;
+
+use crate::{
+    coordinator::Coordinator,
+    proto::{
+        coordinator_service_server::CoordinatorServiceServer,
+        operator_service_server::OperatorServiceServer,
+    },
+    store::Store,
+};
+
+pub use client::ClientHandler;
+pub use operator::OperatorHandler;
+
+/// The largest message that is read; a batch of 1,000 questions fits.
+pub const MESSAGE_MAX: usize = 256 * 1024;
+/// The largest message that is sent.
+pub const ANSWER_MAX: usize = 1024 * 1024;
+
+/// Serves clients.
+pub fn coordinator_service<S: Store>(
+    coordinator: Arc<Coordinator<S>>,
+) -> CoordinatorServiceServer<ClientHandler<S>> {
+    CoordinatorServiceServer::new(ClientHandler::new(coordinator))
+        .max_decoding_message_size(MESSAGE_MAX)
+        .max_encoding_message_size(ANSWER_MAX)
+}
+
+/// Serves operators.
+pub fn operator_service<S: Store>(
+    coordinator: Arc<Coordinator<S>>,
+) -> OperatorServiceServer<OperatorHandler<S>> {
+    OperatorServiceServer::new(OperatorHandler::new(coordinator))
+        .max_decoding_message_size(MESSAGE_MAX)
+        .max_encoding_message_size(ANSWER_MAX)
+}

@@ -1,0 +1,103 @@
+//! Writes what clients are answered.
+
+use holdoff_decision::{Denial, DenialReason, Grant, Nanos, Reported, State};
+
+use crate::{coordinator::Decision, proto};
+
+/// The answer to one question.
+pub fn acquired(decision: Decision) -> proto::AcquireResponse {
+    use proto::acquire_response::Verdict;
+    let answer = decision.answer;
+    let verdict = match &answer.verdict {
+        Ok(granted) => Verdict::Grant(grant(granted, decision.permit.unwrap_or_default())),
+        Err(denied) => Verdict::Denial(denial(denied)),
+    };
+    proto::AcquireResponse {
+        verdict: Some(verdict),
+        state: state(answer.state).into(),
+        epoch: answer.epoch,
+        degraded: false,
+        previous_result: answer
+            .previous
+            .map_or(0, |previous| reason(previous).into()),
+    }
+}
+
+fn grant(grant: &Grant, permit: bytes::Bytes) -> proto::Grant {
+    proto::Grant {
+        delay: Some(span(grant.delay)),
+        permit,
+        permit_ttl: Some(span(grant.permit_ttl)),
+        probe: grant.probe,
+        confirm: grant.confirm,
+        attempt_timeout: grant.attempt_timeout.map(span),
+    }
+}
+
+fn denial(denial: &Denial) -> proto::Denial {
+    proto::Denial {
+        reason: denial_reason(denial.reason).into(),
+        retry_after: denial.retry_after.map(span),
+        detail: denial.to_string(),
+    }
+}
+
+fn denial_reason(reason: DenialReason) -> proto::DenialReason {
+    match reason {
+        DenialReason::ForcedOpen => proto::DenialReason::ForcedOpen,
+        DenialReason::Pushback => proto::DenialReason::Pushback,
+        DenialReason::PushbackTooLong => proto::DenialReason::PushbackTooLong,
+        DenialReason::NotRetryable => proto::DenialReason::NotRetryable,
+        DenialReason::RetriedBelow => proto::DenialReason::RetriedBelow,
+        DenialReason::AttemptsExhausted => proto::DenialReason::AttemptsExhausted,
+        DenialReason::RetryUnsafe => proto::DenialReason::RetryUnsafe,
+        DenialReason::HedgeRefused => proto::DenialReason::HedgeRefused,
+        DenialReason::Held => proto::DenialReason::Held,
+        DenialReason::BreakerOpen => proto::DenialReason::BreakerOpen,
+        DenialReason::ProbeInProgress => proto::DenialReason::ProbeInProgress,
+        DenialReason::RateLimited => proto::DenialReason::RateLimited,
+        DenialReason::Deadline => proto::DenialReason::Deadline,
+        DenialReason::BudgetExhausted => proto::DenialReason::BudgetExhausted,
+        DenialReason::Duplicate => proto::DenialReason::Duplicate,
+        DenialReason::PermitVoid => proto::DenialReason::PermitVoid,
+    }
+}
+
+/// The answer to one report.
+pub fn reported(results: &[Reported]) -> proto::ReportResponse {
+    let result = |reported: &Reported| proto::ReportResult {
+        applied: *reported == Reported::Ok,
+        reason: reason(*reported).into(),
+    };
+    proto::ReportResponse {
+        results: results.iter().map(result).collect(),
+    }
+}
+
+fn reason(reported: Reported) -> proto::ReportReason {
+    match reported {
+        Reported::Ok => proto::ReportReason::Ok,
+        Reported::Duplicate => proto::ReportReason::Duplicate,
+        Reported::StaleEpoch => proto::ReportReason::StaleEpoch,
+        Reported::Expired => proto::ReportReason::Expired,
+        Reported::Unknown => proto::ReportReason::UnknownPermit,
+    }
+}
+
+pub fn state(state: State) -> proto::BreakerState {
+    match state {
+        State::Closed => proto::BreakerState::Closed,
+        State::Open => proto::BreakerState::Open,
+        State::HalfOpen => proto::BreakerState::HalfOpen,
+        State::ForcedOpen => proto::BreakerState::ForcedOpen,
+        State::ForcedClosed => proto::BreakerState::ForcedClosed,
+    }
+}
+
+/// A span that fits into protobuf's: at most 315,576,000,000 s.
+pub fn span(span: Nanos) -> prost_types::Duration {
+    prost_types::Duration {
+        seconds: (span.0 / 1_000_000_000) as i64,
+        nanos: (span.0 % 1_000_000_000) as i32,
+    }
+}

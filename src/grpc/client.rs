@@ -1,0 +1,98 @@
+//! The RPCs of clients.
+
+use std::sync::Arc;
+
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{answer, read, session, status};
+use crate::{
+    coordinator::Coordinator,
+    proto::{
+        AcquireRequest, AcquireResponse, ReportRequest, ReportResponse, SessionRequest,
+        coordinator_service_server::CoordinatorService,
+    },
+    store::Store,
+};
+
+/// See the module.
+#[derive(Debug)]
+pub struct ClientHandler<S> {
+    coordinator: Arc<Coordinator<S>>,
+}
+
+impl<S> ClientHandler<S> {
+    pub fn new(coordinator: Arc<Coordinator<S>>) -> Self {
+        Self { coordinator }
+    }
+}
+
+#[tonic::async_trait]
+impl<S: Store> CoordinatorService for ClientHandler<S> {
+    type SessionStream = session::Answers;
+
+    async fn acquire(
+        &self,
+        request: Request<AcquireRequest>,
+    ) -> Result<Response<AcquireResponse>, Status> {
+        let unsaid = read::Defaults::default();
+        let answered = acquire(&self.coordinator, request.get_ref(), &unsaid).await?;
+        Ok(Response::new(answered))
+    }
+
+    async fn report(
+        &self,
+        request: Request<ReportRequest>,
+    ) -> Result<Response<ReportResponse>, Status> {
+        let unsaid = read::Defaults::default();
+        let answered = report(&self.coordinator, request.get_ref(), &unsaid).await?;
+        Ok(Response::new(answered))
+    }
+
+    async fn session(
+        &self,
+        request: Request<Streaming<SessionRequest>>,
+    ) -> Result<Response<Self::SessionStream>, Status> {
+        let coordinator = Arc::clone(&self.coordinator);
+        Ok(Response::new(session::serve(
+            coordinator,
+            request.into_inner(),
+        )))
+    }
+}
+
+pub(super) async fn acquire<S: Store>(
+    coordinator: &Coordinator<S>,
+    request: &AcquireRequest,
+    defaults: &read::Defaults,
+) -> Result<AcquireResponse, Status> {
+    let inquiry = read::inquiry(request, defaults).map_err(|refusal| status::of(&refusal))?;
+    let decision = coordinator
+        .acquire(&inquiry)
+        .await
+        .map_err(|refusal| status::of(&refusal))?;
+    Ok(answer::acquired(decision))
+}
+
+pub(super) async fn report<S: Store>(
+    coordinator: &Coordinator<S>,
+    request: &ReportRequest,
+    defaults: &read::Defaults,
+) -> Result<ReportResponse, Status> {
+    let namespace = if request.namespace.is_empty() {
+        &defaults.namespace
+    } else {
+        &request.namespace
+    };
+    let read = || {
+        let namespace = read::namespace(namespace)?;
+        let caller = read::caller(request.caller.as_ref(), defaults)?;
+        Ok((namespace, caller, read::entries(request)?))
+    };
+    let (namespace, caller, entries) = read().map_err(|refusal| status::of(&refusal))?;
+    let reported = coordinator
+        .report(namespace, caller, &entries, request.sequence)
+        .await;
+    Ok(answer::reported(
+        &reported.map_err(|refusal| status::of(&refusal))?,
+    ))
+}

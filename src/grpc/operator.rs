@@ -1,0 +1,511 @@
+//! The RPCs of operators.
+
+use std::{future::Future, sync::Arc, time::SystemTime};
+
+use holdoff_decision::{Nanos, record::OverrideKind};
+use tonic::{Request, Response, Status};
+
+use super::{read, shown, status, watch};
+use crate::{
+    coordinator::{Actor, Coordinator, Event, Filter, Key, Refusal, Shown},
+    durable::DurableError,
+    policy::{Finding, is_name},
+    proto::{self, operator_service_server::OperatorService},
+    store::Store,
+};
+
+const PAGE_DEFAULT: u32 = 100;
+const PAGE_MAX: u32 = 1_000;
+/// A page is cut short where it would be larger, so that every client can read it.
+const PAGE_BYTES: usize = super::ANSWER_MAX / 2;
+const OWNER_MAX: usize = 200;
+const REASON_MAX: usize = 1_000;
+const DOCUMENT_MAX: usize = 64 * 1024;
+const FILE_MAX: usize = 200 * 1024;
+const OVERRIDE_MIN: Nanos = Nanos::from_secs(1);
+const OVERRIDE_MAX: Nanos = Nanos::from_secs(365 * 24 * 3600);
+
+/// See the module.
+#[derive(Debug)]
+pub struct OperatorHandler<S> {
+    coordinator: Arc<Coordinator<S>>,
+}
+
+impl<S> OperatorHandler<S> {
+    pub fn new(coordinator: Arc<Coordinator<S>>) -> Self {
+        Self { coordinator }
+    }
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+fn answer<T>(result: Result<T, Refusal>) -> Answer<T> {
+    result
+        .map(Response::new)
+        .map_err(|refusal| status::of(&refusal))
+}
+
+/// Carries a change through even when its caller goes away half-way: what is on record must
+/// also be in force.
+async fn carried_through<T: Send + 'static>(
+    change: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Refusal> {
+    // It only ends early with the whole service.
+    let carried = tokio::spawn(change).await;
+    carried.unwrap_or(Err(Refusal::Durable(DurableError::Closed)))
+}
+
+fn shown_now(shown: &Shown) -> Option<proto::Dependency> {
+    Some(shown::dependency(shown))
+}
+
+#[tonic::async_trait]
+impl<S: Store> OperatorService for OperatorHandler<S> {
+    type WatchDependenciesStream = watch::Changes;
+    type WatchEventsStream = watch::EventsSeen;
+
+    async fn list_dependencies(
+        &self,
+        request: Request<proto::ListDependenciesRequest>,
+    ) -> Answer<proto::ListDependenciesResponse> {
+        answer(self.list(request.get_ref()).await)
+    }
+
+    async fn get_dependency(
+        &self,
+        request: Request<proto::GetDependencyRequest>,
+    ) -> Answer<proto::GetDependencyResponse> {
+        let request = request.get_ref();
+        let shown = async {
+            self.coordinator
+                .get(key(&request.namespace, &request.dependency)?)
+                .await
+        };
+        answer(shown.await.map(|shown| proto::GetDependencyResponse {
+            dependency: Some(shown::dependency(&shown)),
+        }))
+    }
+
+    async fn watch_dependencies(
+        &self,
+        request: Request<proto::WatchDependenciesRequest>,
+    ) -> Answer<Self::WatchDependenciesStream> {
+        let proto::WatchDependenciesRequest {
+            namespace,
+            name_prefix,
+        } = request.into_inner();
+        let checked = self.existing(&namespace).map(str::to_owned);
+        let coordinator = Arc::clone(&self.coordinator);
+        answer(checked.map(|namespace| watch::dependencies(coordinator, namespace, name_prefix)))
+    }
+
+    async fn watch_events(
+        &self,
+        request: Request<proto::WatchEventsRequest>,
+    ) -> Answer<Self::WatchEventsStream> {
+        let request = request.into_inner();
+        let checked = self.event_filter(
+            &request.namespace,
+            &request.dependency,
+            request.since.as_ref(),
+        );
+        answer(checked.map(|(wanted, since)| {
+            let replayed = wanted.clone();
+            watch::events(
+                Arc::clone(&self.coordinator),
+                // Without a span only what is to come is wanted.
+                move |event| {
+                    since.is_some_and(|since| event.time >= since) && replayed.wants(event)
+                },
+                move |event| wanted.wants(event),
+            )
+        }))
+    }
+
+    async fn list_events(
+        &self,
+        request: Request<proto::ListEventsRequest>,
+    ) -> Answer<proto::ListEventsResponse> {
+        let request = request.into_inner();
+        let listed = page_size(request.page_size).and_then(|size| {
+            let (wanted, since) = self.event_filter(
+                &request.namespace,
+                &request.dependency,
+                request.since.as_ref(),
+            )?;
+            let (past, _) = self.coordinator.events().listen(|event| {
+                since.is_none_or(|since| event.time >= since) && wanted.wants(event)
+            });
+            let newest = past.iter().rev().take(size).map(shown::event);
+            let (mut events, _) = fitting(newest);
+            events.reverse();
+            Ok(proto::ListEventsResponse { events })
+        });
+        answer(listed)
+    }
+
+    async fn set_override(
+        &self,
+        request: Request<proto::SetOverrideRequest>,
+    ) -> Answer<proto::SetOverrideResponse> {
+        let coordinator = Arc::clone(&self.coordinator);
+        let forced = carried_through(force(coordinator, request.into_inner())).await;
+        answer(forced.map(|shown| proto::SetOverrideResponse {
+            dependency: shown_now(&shown),
+        }))
+    }
+
+    async fn clear_override(
+        &self,
+        request: Request<proto::ClearOverrideRequest>,
+    ) -> Answer<proto::ClearOverrideResponse> {
+        let coordinator = Arc::clone(&self.coordinator);
+        let request = request.into_inner();
+        let changed = carried_through(async move {
+            let key = key(&request.namespace, &request.dependency)?;
+            let actor = actor(&request.owner, &request.reason)?;
+            coordinator.clear_override(key, actor).await
+        });
+        answer(changed.await.map(|shown| proto::ClearOverrideResponse {
+            dependency: shown_now(&shown),
+        }))
+    }
+
+    async fn reset_dependency(
+        &self,
+        request: Request<proto::ResetDependencyRequest>,
+    ) -> Answer<proto::ResetDependencyResponse> {
+        let coordinator = Arc::clone(&self.coordinator);
+        let request = request.into_inner();
+        let changed = carried_through(async move {
+            let key = key(&request.namespace, &request.dependency)?;
+            let actor = actor(&request.owner, &request.reason)?;
+            coordinator.reset(key, actor).await
+        });
+        answer(changed.await.map(|shown| proto::ResetDependencyResponse {
+            dependency: shown_now(&shown),
+        }))
+    }
+
+    async fn clear_hold(
+        &self,
+        request: Request<proto::ClearHoldRequest>,
+    ) -> Answer<proto::ClearHoldResponse> {
+        let coordinator = Arc::clone(&self.coordinator);
+        let request = request.into_inner();
+        let changed = carried_through(async move {
+            let key = key(&request.namespace, &request.dependency)?;
+            let actor = actor(&request.owner, &request.reason)?;
+            coordinator.clear_hold(key, actor).await
+        });
+        answer(changed.await.map(|shown| proto::ClearHoldResponse {
+            dependency: shown_now(&shown),
+        }))
+    }
+
+    async fn list_audit(
+        &self,
+        request: Request<proto::ListAuditRequest>,
+    ) -> Answer<proto::ListAuditResponse> {
+        answer(self.audit(request.get_ref()).await)
+    }
+
+    async fn list_policies(
+        &self,
+        request: Request<proto::ListPoliciesRequest>,
+    ) -> Answer<proto::ListPoliciesResponse> {
+        let request = request.get_ref();
+        answer(read::namespace(&request.namespace).and_then(|namespace| {
+            let entries = self.coordinator.entries(namespace)?;
+            let policies = entries
+                .into_iter()
+                .map(|entry| shown::policy(namespace, entry));
+            Ok(proto::ListPoliciesResponse {
+                policies: policies.collect(),
+            })
+        }))
+    }
+
+    async fn get_policy(
+        &self,
+        request: Request<proto::GetPolicyRequest>,
+    ) -> Answer<proto::GetPolicyResponse> {
+        let request = request.get_ref();
+        answer(
+            key(&request.namespace, &request.dependency).and_then(|key| {
+                let (document, values) = self.coordinator.explain_policy(key)?;
+                let values = values.into_iter().map(|value| proto::PolicyValue {
+                    field: value.field,
+                    value: value.value,
+                    origin: value.origin,
+                });
+                Ok(proto::GetPolicyResponse {
+                    document,
+                    values: values.collect(),
+                })
+            }),
+        )
+    }
+
+    async fn put_policy(
+        &self,
+        request: Request<proto::PutPolicyRequest>,
+    ) -> Answer<proto::PutPolicyResponse> {
+        let coordinator = Arc::clone(&self.coordinator);
+        answer(carried_through(put(coordinator, request.into_inner())).await)
+    }
+
+    async fn delete_policy(
+        &self,
+        request: Request<proto::DeletePolicyRequest>,
+    ) -> Answer<proto::DeletePolicyResponse> {
+        let coordinator = Arc::clone(&self.coordinator);
+        let request = request.into_inner();
+        let deleted = carried_through(async move {
+            let namespace = read::namespace(&request.namespace)?;
+            let actor = actor(&request.owner, &request.reason)?;
+            let name = selector(&request.name)?;
+            coordinator.delete_policy(namespace, name, actor).await
+        });
+        answer(deleted.await.map(|()| proto::DeletePolicyResponse {}))
+    }
+
+    async fn check_policy(
+        &self,
+        request: Request<proto::CheckPolicyRequest>,
+    ) -> Answer<proto::CheckPolicyResponse> {
+        let document = &request.get_ref().document;
+        answer(read::limited("document", document, FILE_MAX).map(|()| {
+            let (taken, findings) = self.coordinator.check_policy(document);
+            let severity = match taken {
+                true => proto::FindingSeverity::Warning,
+                false => proto::FindingSeverity::Error,
+            };
+            let findings = findings
+                .into_iter()
+                .map(|finding| written(finding, severity));
+            proto::CheckPolicyResponse {
+                findings: findings.collect(),
+            }
+        }))
+    }
+}
+
+impl<S: Store> OperatorHandler<S> {
+    async fn list(
+        &self,
+        request: &proto::ListDependenciesRequest,
+    ) -> Result<proto::ListDependenciesResponse, Refusal> {
+        let states: Result<Vec<_>, _> = request
+            .states
+            .iter()
+            .map(|state| read::state(*state))
+            .collect();
+        let filter = Filter {
+            namespace: read::namespace(&request.namespace)?,
+            name_prefix: &request.name_prefix,
+            after: &request.page_token,
+            states: &states?,
+            limit: page_size(request.page_size)?,
+        };
+        let page = self.coordinator.list(filter).await?;
+        let (dependencies, all) = fitting(page.shown.iter().map(shown::dependency));
+        let last = dependencies.last().filter(|_| page.more || !all);
+        Ok(proto::ListDependenciesResponse {
+            next_page_token: last.map_or_else(String::new, |last| last.name.clone()),
+            dependencies,
+        })
+    }
+
+    fn existing<'a>(&self, namespace: &'a str) -> Result<&'a str, Refusal> {
+        let namespace = read::namespace(namespace)?;
+        match self.coordinator.has_namespace(namespace) {
+            true => Ok(namespace),
+            false => Err(Refusal::UnknownNamespace(namespace.to_owned())),
+        }
+    }
+
+    fn event_filter(
+        &self,
+        namespace: &str,
+        dependency: &str,
+        since: Option<&prost_types::Duration>,
+    ) -> Result<(EventFilter, Option<SystemTime>), Refusal> {
+        let namespace = self.existing(namespace)?.to_owned();
+        if !dependency.is_empty() {
+            read::dependency(dependency)?;
+        }
+        let since = since.map(|span| read::span("since", span)).transpose()?;
+        let now = self.coordinator.wall_now();
+        let since = since.map(|span| {
+            let earlier = now.checked_sub(span.into());
+            earlier.unwrap_or(SystemTime::UNIX_EPOCH)
+        });
+        let dependency = dependency.to_owned();
+        Ok((
+            EventFilter {
+                namespace,
+                dependency,
+            },
+            since,
+        ))
+    }
+
+    async fn audit(
+        &self,
+        request: &proto::ListAuditRequest,
+    ) -> Result<proto::ListAuditResponse, Refusal> {
+        let namespace = read::namespace(&request.namespace)?;
+        let limit = page_size(request.page_size)?;
+        let after = match request.page_token.as_str() {
+            "" => 0,
+            token => token
+                .parse()
+                .map_err(|_| Refusal::invalid("page_token", "not one that a page gave"))?,
+        };
+        let mut records = self.coordinator.audit(namespace, after, limit + 1).await?;
+        let more = records.len() > limit;
+        records.truncate(limit);
+        let (records, all) = fitting(records.into_iter().map(shown::audit));
+        let last = records.last().filter(|_| more || !all);
+        Ok(proto::ListAuditResponse {
+            next_page_token: last.map_or_else(String::new, |last| last.sequence.to_string()),
+            records,
+        })
+    }
+}
+
+async fn force<S: Store>(
+    coordinator: Arc<Coordinator<S>>,
+    request: proto::SetOverrideRequest,
+) -> Result<Shown, Refusal> {
+    let key = key(&request.namespace, &request.dependency)?;
+    let kind = match proto::OverrideKind::try_from(request.kind) {
+        Ok(proto::OverrideKind::ForceOpen) => OverrideKind::ForceOpen,
+        Ok(proto::OverrideKind::ForceClosed) => OverrideKind::ForceClosed,
+        Ok(proto::OverrideKind::Unspecified) | Err(_) => {
+            let problem = format!(
+                "{} is not allowed; 1 (force open) or 2 (force closed)",
+                request.kind
+            );
+            return Err(Refusal::invalid("kind", problem));
+        }
+    };
+    let actor = actor(&request.owner, &request.reason)?;
+    if request.reason.is_empty() {
+        return Err(Refusal::invalid(
+            "reason",
+            "missing; say why, in 1 to 1000 bytes",
+        ));
+    }
+    let expires_in = match &request.expires_in {
+        None => None,
+        Some(span) => {
+            let span = read::span("expires_in", span)?;
+            if span < OVERRIDE_MIN || span > OVERRIDE_MAX {
+                let problem = format!("{span} is not allowed; 1 s to 365 days");
+                return Err(Refusal::invalid("expires_in", problem));
+            }
+            Some(span)
+        }
+    };
+    coordinator.set_override(key, kind, actor, expires_in).await
+}
+
+async fn put<S: Store>(
+    coordinator: Arc<Coordinator<S>>,
+    request: proto::PutPolicyRequest,
+) -> Result<proto::PutPolicyResponse, Refusal> {
+    let namespace = read::namespace(&request.namespace)?;
+    let name = selector(&request.name)?;
+    read::limited("document", &request.document, DOCUMENT_MAX)?;
+    let actor = actor(&request.owner, &request.reason)?;
+    let entry = coordinator
+        .put_policy(namespace, name, &request.document, actor)
+        .await?;
+    Ok(proto::PutPolicyResponse {
+        policy: Some(shown::policy(namespace, entry)),
+    })
+}
+
+fn key<'a>(namespace: &'a str, dependency: &'a str) -> Result<Key<'a>, Refusal> {
+    Ok(Key {
+        namespace: read::namespace(namespace)?,
+        dependency: read::dependency(dependency)?,
+    })
+}
+
+fn actor<'a>(owner: &'a str, reason: &'a str) -> Result<Actor<'a>, Refusal> {
+    if owner.is_empty() {
+        return Err(Refusal::invalid(
+            "owner",
+            "missing; say who, in 1 to 200 bytes",
+        ));
+    }
+    read::limited("owner", owner, OWNER_MAX)?;
+    read::limited("reason", reason, REASON_MAX)?;
+    Ok(Actor { owner, reason })
+}
+
+/// A name, a pattern, or empty for the defaults.
+fn selector(name: &str) -> Result<&str, Refusal> {
+    let stem = name.strip_suffix('*').unwrap_or(name);
+    match stem.is_empty() || is_name(stem) {
+        true => Ok(name),
+        false => Err(Refusal::invalid(
+            "name",
+            format!(
+                "{} is not allowed; a dependency's name, a pattern ending in *, or empty",
+                read::quoted(name)
+            ),
+        )),
+    }
+}
+
+/// What of a page fits into an answer, the first in any case, and whether that is all of it.
+fn fitting<M: prost::Message>(messages: impl Iterator<Item = M>) -> (Vec<M>, bool) {
+    let (mut fitting, mut bytes) = (Vec::new(), 0);
+    for message in messages {
+        bytes += message.encoded_len();
+        if bytes > PAGE_BYTES && !fitting.is_empty() {
+            return (fitting, false);
+        }
+        fitting.push(message);
+    }
+    (fitting, true)
+}
+
+fn page_size(size: u32) -> Result<usize, Refusal> {
+    match size {
+        0 => Ok(PAGE_DEFAULT as usize),
+        1..=PAGE_MAX => Ok(size as usize),
+        _ => Err(Refusal::invalid(
+            "page_size",
+            format!("{size} is not allowed; 0 to {PAGE_MAX}"),
+        )),
+    }
+}
+
+/// Whose events are wanted. Those of the whole service are everybody's.
+#[derive(Clone, Debug)]
+struct EventFilter {
+    namespace: String,
+    dependency: String,
+}
+
+impl EventFilter {
+    fn wants(&self, event: &Event) -> bool {
+        let whole_service = event.namespace.is_empty();
+        let of_namespace = event.namespace == self.namespace || whole_service;
+        of_namespace && (self.dependency.is_empty() || event.dependency == self.dependency)
+    }
+}
+
+fn written(finding: Finding, severity: proto::FindingSeverity) -> proto::Finding {
+    proto::Finding {
+        severity: severity.into(),
+        field: finding.field,
+        message: finding.message,
+        line: finding.place.line as u32,
+    }
+}

@@ -1,0 +1,125 @@
+//! Writes what operators are shown.
+
+use std::time::SystemTime;
+
+use holdoff_decision::{record::OverrideKind, window::Counts};
+
+use super::answer;
+use crate::{
+    clock,
+    coordinator::{Event, EventKind, Shown},
+    durable::AuditRecord,
+    policy::{EntryView, ItemOrigin},
+    proto,
+};
+
+pub fn dependency(shown: &Shown) -> proto::Dependency {
+    let view = &shown.view;
+    proto::Dependency {
+        namespace: shown.namespace.clone(),
+        name: shown.name.clone(),
+        state: answer::state(view.state).into(),
+        epoch: view.epoch,
+        in_state_for: Some(answer::span(view.in_state_for)),
+        open_for: view.open_for.map(answer::span),
+        detail: view.cause.to_string(),
+        r#override: shown.order.as_ref().map(|order| proto::Override {
+            kind: override_kind(order.kind).into(),
+            owner: order.owner.clone(),
+            reason: order.reason.clone(),
+            set_time: Some(clock::to_wall(order.set_at).into()),
+            expires_in: order.expires.map(|end| answer::span(shown.now.until(end))),
+        }),
+        held_for: view.held_for.map(answer::span),
+        probes_out: view.probes_out,
+        permits_out: view.permits_out,
+        budget_left: view.budget.left(),
+        first_attempts: view.budget.first_attempts,
+        retries: view.budget.retries,
+        failure_ratio: ratio(view.counts.failures, view.counts),
+        slow_ratio: ratio(view.counts.slow, view.counts),
+        suspicion: f64::from(view.suspicion),
+        trips: view.trips,
+        shadow_state: view.shadow.map_or(0, |state| answer::state(state).into()),
+        live: shown.live,
+    }
+}
+
+fn ratio(part: u32, of: Counts) -> f64 {
+    match of.calls {
+        0 => 0.0,
+        calls => f64::from(part) / f64::from(calls),
+    }
+}
+
+fn override_kind(kind: OverrideKind) -> proto::OverrideKind {
+    match kind {
+        OverrideKind::ForceOpen => proto::OverrideKind::ForceOpen,
+        OverrideKind::ForceClosed => proto::OverrideKind::ForceClosed,
+    }
+}
+
+pub fn event(event: &Event) -> proto::Event {
+    let state = |state| i32::from(answer::state(state));
+    proto::Event {
+        sequence: event.sequence,
+        time: Some(event.time.into()),
+        kind: event_kind(event.kind).into(),
+        namespace: event.namespace.clone(),
+        dependency: event.dependency.clone(),
+        from: event.states.map_or(0, |(from, _)| state(from)),
+        to: event.states.map_or(0, |(_, to)| state(to)),
+        epoch: event.epoch,
+        detail: event.detail.clone(),
+        owner: event.owner.clone(),
+    }
+}
+
+fn event_kind(kind: EventKind) -> proto::EventKind {
+    match kind {
+        EventKind::Tripped => proto::EventKind::Tripped,
+        EventKind::Probing => proto::EventKind::Probing,
+        EventKind::Reopened => proto::EventKind::Reopened,
+        EventKind::Recovered => proto::EventKind::Recovered,
+        EventKind::OverrideSet => proto::EventKind::OverrideSet,
+        EventKind::OverrideCleared => proto::EventKind::OverrideCleared,
+        EventKind::OverrideExpired => proto::EventKind::OverrideExpired,
+        EventKind::Reset => proto::EventKind::Reset,
+        EventKind::Held => proto::EventKind::Held,
+        EventKind::HoldCleared => proto::EventKind::HoldCleared,
+        EventKind::PolicyPut => proto::EventKind::PolicyPut,
+        EventKind::PolicyDeleted => proto::EventKind::PolicyDeleted,
+        EventKind::PoliciesReloaded => proto::EventKind::PoliciesReloaded,
+        EventKind::PoliciesRefused => proto::EventKind::PoliciesRefused,
+        EventKind::ShadowTripped => proto::EventKind::ShadowTripped,
+        EventKind::Started => proto::EventKind::Started,
+    }
+}
+
+pub fn audit(record: AuditRecord) -> proto::AuditRecord {
+    let time: SystemTime = record.time();
+    proto::AuditRecord {
+        sequence: record.sequence,
+        time: Some(time.into()),
+        hash: record.hash.to_string(),
+        owner: record.owner,
+        action: record.action,
+        namespace: record.namespace,
+        dependency: record.dependency,
+        detail: record.detail,
+    }
+}
+
+pub fn policy(namespace: &str, entry: EntryView) -> proto::Policy {
+    let source = match entry.origin {
+        ItemOrigin::BuiltIn => proto::PolicySource::BuiltIn,
+        ItemOrigin::File(_) => proto::PolicySource::File,
+        ItemOrigin::Api(_) => proto::PolicySource::Api,
+    };
+    proto::Policy {
+        namespace: namespace.to_owned(),
+        name: entry.name,
+        document: entry.document,
+        source: source.into(),
+    }
+}

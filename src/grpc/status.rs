@@ -1,0 +1,95 @@
+//! Why a request was refused, as a gRPC status with details (google.rpc.ErrorInfo on each,
+//! BadRequest for a field, RetryInfo where a time is known).
+
+use std::{collections::HashMap, time::Duration};
+
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+use crate::{coordinator::Refusal, durable::DurableError, store::StoreError};
+
+const DOMAIN: &str = "holdoff";
+/// A status travels in headers, and clients close a connection whose headers are too large;
+/// many take 8 KiB in all. Base64 and percent-encoding make it longer than it is here.
+const TEXT_MAX: usize = 1_000;
+const VIOLATIONS_MAX: usize = 10;
+const VIOLATION_MAX: usize = 250;
+
+/// One table from refusals to statuses.
+pub fn of(refusal: &Refusal) -> Status {
+    let text = shortened(refusal.to_string(), TEXT_MAX);
+    let (code, reason) = match refusal {
+        Refusal::Invalid { .. } => (Code::InvalidArgument, "INVALID_FIELD"),
+        Refusal::BadPolicy(_) => (Code::InvalidArgument, "BAD_POLICY"),
+        Refusal::UnknownNamespace(_) => (Code::NotFound, "UNKNOWN_NAMESPACE"),
+        Refusal::UnknownDependency { .. } => (Code::NotFound, "UNKNOWN_DEPENDENCY"),
+        Refusal::UnknownPolicy { .. } => (Code::NotFound, "UNKNOWN_POLICY"),
+        Refusal::NothingToClear { .. } => (Code::FailedPrecondition, "NOTHING_TO_CLEAR"),
+        Refusal::Store(StoreError::Unknown) => (Code::NotFound, "UNKNOWN_DEPENDENCY"),
+        Refusal::Store(
+            StoreError::NamespaceFull { .. }
+            | StoreError::NamespacesFull { .. }
+            | StoreError::Full { .. },
+        ) => (Code::ResourceExhausted, "KEY_LIMIT"),
+        Refusal::Durable(DurableError::Busy { .. }) => {
+            (Code::ResourceExhausted, "COORDINATOR_OVERLOADED")
+        }
+        Refusal::Durable(DurableError::Unavailable { .. } | DurableError::Closed) => {
+            (Code::Unavailable, "NOT_DURABLE")
+        }
+        Refusal::Durable(DurableError::Unreadable { .. }) => (Code::DataLoss, "UNREADABLE"),
+        Refusal::TooSlow(_) => (Code::DeadlineExceeded, "NOT_DURABLE_IN_TIME"),
+    };
+    let mut details = ErrorDetails::with_error_info(reason, DOMAIN, HashMap::new());
+    match refusal {
+        Refusal::Invalid { field, problem } => {
+            details.add_bad_request_violation(field.clone(), problem.clone());
+        }
+        Refusal::BadPolicy(findings) => {
+            for finding in findings.iter().take(VIOLATIONS_MAX) {
+                details.add_bad_request_violation(
+                    shortened(finding.field.clone(), VIOLATION_MAX),
+                    shortened(finding.to_string(), VIOLATION_MAX),
+                );
+            }
+        }
+        Refusal::Durable(DurableError::Busy { .. } | DurableError::Unavailable { .. }) => {
+            details.set_retry_info(Some(Duration::from_secs(1)));
+        }
+        Refusal::Store(
+            StoreError::NamespaceFull { .. }
+            | StoreError::NamespacesFull { .. }
+            | StoreError::Full { .. },
+        ) => {
+            details.set_retry_info(Some(Duration::from_secs(10)));
+        }
+        Refusal::UnknownNamespace(_)
+        | Refusal::UnknownDependency { .. }
+        | Refusal::UnknownPolicy { .. }
+        | Refusal::NothingToClear { .. }
+        | Refusal::Store(StoreError::Unknown)
+        | Refusal::Durable(DurableError::Closed | DurableError::Unreadable { .. })
+        | Refusal::TooSlow(_) => {}
+    }
+    Status::with_error_details(code, text, details)
+}
+
+/// At most so many bytes of a text, and a sign where something is left out.
+fn shortened(mut text: String, max: usize) -> String {
+    if text.len() > max {
+        text.truncate(text.floor_char_boundary(max));
+        text.push('…');
+    }
+    text
+}
+
+/// The same as a message, for one item of a batch.
+pub fn as_message(status: &Status) -> tonic_types::Status {
+    use prost::Message;
+    // The details of our own statuses are an encoded google.rpc.Status.
+    tonic_types::pb::Status::decode(status.details()).unwrap_or_else(|_| tonic_types::pb::Status {
+        code: status.code() as i32,
+        message: status.message().to_owned(),
+        details: Vec::new(),
+    })
+}

@@ -1,0 +1,210 @@
+//! Permits as bytes: opaque to clients, self-describing to us, and made by nobody else.
+//!
+//! A permit carries all that is needed to judge its report, so the service keeps two bits of
+//! one and no table. The last eight bytes are a SipHash-2-4 of the others under a key that
+//! never leaves the service (it is kept in the data directory, so that a permit of the run
+//! before is recognised as ours). The tag tells accident and tinkering from a permit; it is
+//! no signature for strangers.
+//!
+//! ```text
+//! 0      1     9         13     21      29      37     45       53     57   65
+//! version|kind dependency boot   epoch   serial  issued delay    expires retry tag
+//! ```
+//! Numbers are little-endian; times in nanoseconds.
+
+use std::hash::Hasher;
+
+use bytes::Bytes;
+use holdoff_decision::{Nanos, Permit, PermitKind, Time};
+use siphasher::sip::{SipHasher13, SipHasher24};
+
+const LENGTH: usize = 65;
+const BODY: usize = LENGTH - 8;
+const VERSION: u8 = 1;
+
+/// Names a dependency in permits and in the store: a keyed hash of its namespace and name,
+/// so that nobody can choose names that collide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DependencyId(pub u64);
+
+/// What bytes turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// Ours, of this run.
+    Permit(DependencyId, Permit),
+    /// Ours, of an earlier run.
+    EarlierRun(DependencyId, Permit),
+    /// The shape of a permit, but not one that this key made.
+    Unknown,
+    /// Not even the shape.
+    Malformed,
+}
+
+/// Makes and reads permits.
+#[derive(Clone, Debug)]
+pub struct PermitCodec {
+    key: [u8; 16],
+    boot: u32,
+}
+
+impl PermitCodec {
+    /// `boot` rises with each start that keeps the key.
+    pub fn new(key: [u8; 16], boot: u64) -> Self {
+        Self {
+            key,
+            boot: boot as u32,
+        }
+    }
+
+    pub fn dependency(&self, namespace: &str, name: &str) -> DependencyId {
+        let mut hasher = SipHasher13::new_with_key(&self.key);
+        hasher.write(namespace.as_bytes());
+        hasher.write_u8(0);
+        hasher.write(name.as_bytes());
+        DependencyId(hasher.finish())
+    }
+
+    /// A hash of any other name that a client gives.
+    pub fn hash(&self, text: &str) -> u64 {
+        let mut hasher = SipHasher13::new_with_key(&self.key);
+        hasher.write(text.as_bytes());
+        hasher.finish()
+    }
+
+    pub fn write(&self, dependency: DependencyId, permit: &Permit) -> Bytes {
+        let mut bytes = [0_u8; LENGTH];
+        bytes[0] = VERSION << 4 | kind_code(permit.kind);
+        put(&mut bytes, 1, dependency.0);
+        bytes[9..13].copy_from_slice(&self.boot.to_le_bytes());
+        put(&mut bytes, 13, permit.epoch);
+        put(&mut bytes, 21, permit.serial);
+        put(&mut bytes, 29, permit.issued.0);
+        put(&mut bytes, 37, permit.delay.0);
+        put(&mut bytes, 45, permit.expires.0);
+        bytes[53..57].copy_from_slice(&permit.retry.to_le_bytes());
+        let tag = self.tag(&bytes);
+        put(&mut bytes, BODY, tag);
+        Bytes::copy_from_slice(&bytes)
+    }
+
+    pub fn read(&self, bytes: &[u8]) -> Read {
+        let Ok(bytes) = <&[u8; LENGTH]>::try_from(bytes) else {
+            return Read::Malformed;
+        };
+        if bytes[0] >> 4 != VERSION {
+            return Read::Malformed;
+        }
+        let (true, Some(kind)) = (get(bytes, BODY) == self.tag(bytes), kind_of(bytes[0] & 0xF))
+        else {
+            return Read::Unknown;
+        };
+        let permit = Permit {
+            epoch: get(bytes, 13),
+            serial: get(bytes, 21),
+            issued: Time(get(bytes, 29)),
+            delay: Nanos(get(bytes, 37)),
+            expires: Time(get(bytes, 45)),
+            retry: get(bytes, 53) as u32,
+            kind,
+        };
+        let dependency = DependencyId(get(bytes, 1));
+        match get(bytes, 9) as u32 == self.boot {
+            true => Read::Permit(dependency, permit),
+            false => Read::EarlierRun(dependency, permit),
+        }
+    }
+
+    fn tag(&self, bytes: &[u8; LENGTH]) -> u64 {
+        let mut hasher = SipHasher24::new_with_key(&self.key);
+        hasher.write(&bytes[..BODY]);
+        hasher.finish()
+    }
+}
+
+fn put(bytes: &mut [u8; LENGTH], at: usize, value: u64) {
+    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+/// Eight bytes from `at`, which is at most `BODY`.
+fn get(bytes: &[u8; LENGTH], at: usize) -> u64 {
+    let mut value = [0; 8];
+    value.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(value)
+}
+
+fn kind_code(kind: PermitKind) -> u8 {
+    match kind {
+        PermitKind::Call => 0,
+        PermitKind::Probe => 1,
+        PermitKind::Hedge => 2,
+    }
+}
+
+fn kind_of(code: u8) -> Option<PermitKind> {
+    match code {
+        0 => Some(PermitKind::Call),
+        1 => Some(PermitKind::Probe),
+        2 => Some(PermitKind::Hedge),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn permit() -> Permit {
+        Permit {
+            epoch: 3,
+            serial: 77,
+            issued: Time(1_000_000_007),
+            delay: Nanos(250_000_001),
+            expires: Time(61_250_000_008),
+            retry: 2,
+            kind: PermitKind::Probe,
+        }
+    }
+
+    #[test]
+    fn a_permit_reads_back_as_it_was_written() {
+        let codec = PermitCodec::new([7; 16], 4);
+        let id = codec.dependency("default", "payments");
+        assert_eq!(
+            codec.read(&codec.write(id, &permit())),
+            Read::Permit(id, permit())
+        );
+    }
+
+    #[test]
+    fn a_permit_of_an_earlier_run_is_told_apart() {
+        let before = PermitCodec::new([7; 16], 4);
+        let id = before.dependency("default", "payments");
+        let after = PermitCodec::new([7; 16], 5);
+        assert_eq!(
+            after.read(&before.write(id, &permit())),
+            Read::EarlierRun(id, permit())
+        );
+    }
+
+    #[test]
+    fn no_changed_byte_reads_as_a_permit() {
+        let codec = PermitCodec::new([7; 16], 4);
+        let written = codec.write(codec.dependency("default", "payments"), &permit());
+        for at in 0..LENGTH {
+            let mut bytes = written.to_vec();
+            bytes[at] ^= 0x10;
+            assert!(
+                matches!(codec.read(&bytes), Read::Unknown | Read::Malformed),
+                "byte {at}"
+            );
+        }
+        assert_eq!(codec.read(&written[..LENGTH - 1]), Read::Malformed);
+        assert_eq!(codec.read(b""), Read::Malformed);
+    }
+
+    #[test]
+    fn a_namespace_and_a_name_are_not_run_together() {
+        let codec = PermitCodec::new([7; 16], 1);
+        assert_ne!(codec.dependency("a", "bc"), codec.dependency("ab", "c"));
+    }
+}

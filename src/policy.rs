@@ -1,0 +1,47 @@
+//! Policies: what operators write, as the rules read it.
+//!
+//! Lowest layer first:
+//!
+//! - `duration`, `value`, `written`, `name`: single values and their text
+//! - `fields`: the one table of all fields; everything below walks it
+//! - `tree`: YAML with its places; `raw`: a file or an entry as typed settings
+//! - `layers`: built-in, defaults, entry; `validate`, `schedule`: what must not go together
+//! - `set`, `load`, `blame`: all policies at one instant, checked whole, found by name
+//! - `explain`, `schema`, `feasibility`: shown, described, doubted
+//! - [`files`], [`watch`]: where they come from, and when they change
+//!
+//! Nothing here knows of the store or the wire. A set never changes: what reloads builds a
+//! new one and swaps it, or says everything that is wrong and changes nothing.
+
+mod blame;
+mod duration;
+mod explain;
+mod feasibility;
+mod fields;
+pub mod files;
+mod finding;
+mod layers;
+mod load;
+mod name;
+mod raw;
+mod schedule;
+mod schema;
+mod set;
+mod tree;
+mod validate;
+mod value;
+pub mod watch;
+mod written;
+
+pub use blame::API;
+pub use explain::{Change, EntryView, Explained, diff, to_yaml};
+pub use feasibility::{attempts_that_fit, check, check_deadline};
+pub use finding::Finding;
+pub use name::is_name;
+pub use schedule::{feasible, worst_case};
+pub use schema::schema;
+pub use set::{DEFAULT_NAMESPACE, ItemOrigin, Named, NamespacePolicy, Overlay, PolicySet, Source};
+pub use tree::Place;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! The composition root: data directory, policies, coordinator, listeners, and an orderly end.
+//!
+//! Each core has a runtime and a listener of its own on the same port (SO_REUSEPORT): for
+//! work that takes a microsecond a shared runtime costs more in wake-ups than it gains.
+
+mod http;
+mod listen;
+
+use std::{
+    io::Write,
+    net::SocketAddr,
+    path::Path,
+    sync::Arc,
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use anyhow::{Context as _, bail};
+use tokio::{
+    runtime::{Builder, Runtime},
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+use tonic::transport::Server;
+
+use crate::{
+    clock::Clock,
+    coordinator::{Coordinator, Parts},
+    durable::{Durable, Opened, PermitKey, Start},
+    entropy::Entropy,
+    grpc,
+    policy::{self, Finding, Source},
+    proto::{
+        DESCRIPTORS, coordinator_service_server::SERVICE_NAME as COORDINATOR,
+        operator_service_server::SERVICE_NAME as OPERATOR,
+    },
+    settings::ServeSettings,
+    store::{MemoryStore, Store},
+};
+
+/// How a client that keeps a connection open is told from one that is gone.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+/// Calls in flight on one connection.
+const STREAMS_MAX: u32 = 1_024;
+
+/// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+/// In plain words: what could not be opened, read or listened on, and what to do.
+pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
+    check_exposure(&settings)?;
+    let main = Builder::new_current_thread().enable_all().build()?;
+    let listeners = listen::many(settings.listen, settings.workers.get())
+        .with_context(|| format!("cannot listen on {} (--listen)", settings.listen))?;
+    let grpc_at = listeners.address;
+    let http = settings
+        .http
+        .map(listen::one)
+        .transpose()
+        .with_context(|| {
+            format!(
+                "cannot listen on {} (--http)",
+                settings.http.map_or_else(String::new, |at| at.to_string())
+            )
+        })?;
+    let http_at = http
+        .as_ref()
+        .map(std::net::TcpListener::local_addr)
+        .transpose()?;
+    let sources = read_policies(settings.policies.as_deref())?;
+    let opened = open_data(settings.data_dir.as_deref())?;
+    let parts = Parts {
+        store: MemoryStore::default(),
+        clock: Clock::system(),
+        entropy: Entropy::System,
+        opened,
+    };
+    let start = main
+        .block_on(Coordinator::start(parts, sources.clone()))
+        .map_err(|findings| refused(&findings))?;
+    for warning in start.warnings {
+        tracing::warn!("{warning}");
+    }
+    let coordinator = Arc::new(start.coordinator);
+    let (stop, stopped) = watch::channel(false);
+    let _watch = watch_policies(&settings, sources, &coordinator, &main)?;
+    let workers = spawn_workers(listeners.sockets, &coordinator, &stopped)?;
+    announce(grpc_at, http_at)?;
+    main.block_on(until_stopped(&coordinator, http, stop, stopped))?;
+    join(workers, settings.drain);
+    main.block_on(coordinator.durable().close(SystemTime::now()))?;
+    Ok(())
+}
+
+/// What listens beyond this machine without TLS must be meant.
+fn check_exposure(settings: &ServeSettings) -> anyhow::Result<()> {
+    let exposed = [
+        ("--listen", Some(settings.listen)),
+        ("--http", settings.http),
+    ]
+    .into_iter()
+    .find_map(|(flag, address)| Some((flag, address.filter(|at| !at.ip().is_loopback())?)));
+    match exposed {
+        Some((flag, address)) if !settings.insecure => bail!(
+            "{flag} {address} is not a loopback address, and there is no TLS; \
+             say --insecure if everybody who can reach it may use it"
+        ),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn read_policies(path: Option<&Path>) -> anyhow::Result<Vec<Source>> {
+    match path {
+        None => Ok(Vec::new()),
+        Some(path) => policy::files::read(path).map_err(|findings| refused(&findings)),
+    }
+}
+
+fn refused(findings: &[Finding]) -> anyhow::Error {
+    let lines: Vec<String> = findings.iter().map(Finding::to_string).collect();
+    anyhow::anyhow!("the policies are refused:\n{}", lines.join("\n"))
+}
+
+fn open_data(path: Option<&Path>) -> anyhow::Result<Opened> {
+    let start = Start {
+        wall_now: SystemTime::now(),
+        fresh_permit_key: PermitKey(Entropy::System.key()),
+    };
+    match path {
+        Some(path) => Ok(Durable::open(path, start)?),
+        None => Ok(Durable::in_memory(start)),
+    }
+}
+
+fn watch_policies<S: Store>(
+    settings: &ServeSettings,
+    sources: Vec<Source>,
+    coordinator: &Arc<Coordinator<S>>,
+    main: &Runtime,
+) -> anyhow::Result<Option<policy::watch::Watch>> {
+    let Some(path) = &settings.policies else {
+        return Ok(None);
+    };
+    let (coordinator, main) = (Arc::clone(coordinator), main.handle().clone());
+    let watch = policy::watch::watch(path, Ok(sources), move |reading| {
+        main.block_on(coordinator.reload(reading));
+    })?;
+    Ok(Some(watch))
+}
+
+/// Tells where it listens, so that whoever asked for port 0 can find it.
+fn announce(grpc: SocketAddr, http: Option<SocketAddr>) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "holdoff: gRPC on {grpc}")?;
+    if let Some(http) = http {
+        writeln!(out, "holdoff: HTTP on {http}")?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn spawn_workers<S: Store>(
+    sockets: Vec<std::net::TcpListener>,
+    coordinator: &Arc<Coordinator<S>>,
+    stopped: &watch::Receiver<bool>,
+) -> anyhow::Result<Vec<thread::JoinHandle<()>>> {
+    sockets
+        .into_iter()
+        .enumerate()
+        .map(|(index, socket)| {
+            let (coordinator, stopped) = (Arc::clone(coordinator), stopped.clone());
+            let runtime = Builder::new_current_thread().enable_all().build()?;
+            let serve = move || {
+                if let Err(error) = runtime.block_on(serve(socket, coordinator, stopped)) {
+                    tracing::error!("a worker ended: {error}");
+                }
+            };
+            Ok(thread::Builder::new()
+                .name(format!("worker-{index}"))
+                .spawn(serve)?)
+        })
+        .collect()
+}
+
+/// Serves one listener on the present runtime until `stopped` says so.
+///
+/// # Errors
+/// The listener fails.
+pub async fn serve<S: Store>(
+    socket: std::net::TcpListener,
+    coordinator: Arc<Coordinator<S>>,
+    mut stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    for service in ["", COORDINATOR, OPERATOR] {
+        health
+            .set_service_status(service, tonic_health::ServingStatus::Serving)
+            .await;
+    }
+    let incoming = listen::incoming(socket)?;
+    let stop = async move {
+        // The sender is only dropped at the end of the process.
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+        for service in ["", COORDINATOR, OPERATOR] {
+            health
+                .set_service_status(service, tonic_health::ServingStatus::NotServing)
+                .await;
+        }
+    };
+    Server::builder()
+        .max_concurrent_streams(STREAMS_MAX)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
+        .http2_max_header_list_size(16 * 1024)
+        .add_service(grpc::coordinator_service(Arc::clone(&coordinator)))
+        .add_service(grpc::operator_service(coordinator))
+        .add_service(health_service)
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?)
+        .serve_with_incoming_shutdown(incoming, stop)
+        .await?;
+    Ok(())
+}
+
+fn reflection() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
+}
+
+async fn until_stopped<S: Store>(
+    coordinator: &Arc<Coordinator<S>>,
+    http: Option<std::net::TcpListener>,
+    stop: watch::Sender<bool>,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        () = coordinator.publish_events() => {}
+        () = coordinator.end_overrides() => {}
+        () = coordinator.drop_idle() => {}
+        served = http::serve(http, Arc::clone(coordinator), stopped) => served?,
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("stopping");
+    // Every receiver may be gone already.
+    let _ = stop.send(true);
+    Ok(())
+}
+
+/// Waits for the workers, but not longer than `drain`: streams may never end by themselves.
+fn join(workers: Vec<thread::JoinHandle<()>>, drain: Duration) {
+    let (done, all_done) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        for worker in workers {
+            // A worker that panicked has said so already.
+            let _ = worker.join();
+        }
+        let _ = done.send(());
+    });
+    if all_done.recv_timeout(drain).is_err() {
+        tracing::warn!("requests were still running after {drain:?}; they are cut off");
+    }
+}

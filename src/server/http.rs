@@ -1,0 +1,61 @@
+//! Liveness, readiness and metrics over HTTP, for whoever has no gRPC.
+
+use std::sync::Arc;
+
+use axum::{Router, extract::State, http::StatusCode, routing::get};
+use tokio::sync::watch;
+
+use crate::{coordinator::Coordinator, store::Store};
+
+/// Serves until it is stopped; for ever where there is no listener.
+///
+/// # Errors
+/// The listener fails.
+pub async fn serve<S: Store>(
+    listener: Option<std::net::TcpListener>,
+    coordinator: Arc<Coordinator<S>>,
+    mut stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let Some(listener) = listener else {
+        return std::future::pending().await;
+    };
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let routes = Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready::<S>))
+        .route("/metrics", get(metrics::<S>))
+        .with_state(coordinator);
+    let stop = async move {
+        // The sender is only dropped at the end of the process.
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+    };
+    axum::serve(listener, routes)
+        .with_graceful_shutdown(stop)
+        .await?;
+    Ok(())
+}
+
+/// A disk in trouble does not stop decisions, so it does not take the service out.
+async fn ready<S: Store>(State(coordinator): State<Arc<Coordinator<S>>>) -> (StatusCode, String) {
+    let durability = match coordinator.durability_degraded() {
+        true => "degraded: the data directory cannot be written; operators' changes are refused",
+        false => "ok",
+    };
+    (StatusCode::OK, format!("ready\ndurability: {durability}\n"))
+}
+
+async fn metrics<S: Store>(State(coordinator): State<Arc<Coordinator<S>>>) -> String {
+    let gauges = [
+        (
+            "holdoff_dependencies",
+            "Dependencies in memory.",
+            coordinator.dependencies() as u64,
+        ),
+        (
+            "holdoff_durability_degraded",
+            "1 while the data directory cannot be written.",
+            u64::from(coordinator.durability_degraded()),
+        ),
+    ];
+    coordinator.telemetry().exposition(&gauges)
+}

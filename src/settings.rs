@@ -1,0 +1,60 @@
+//! What a service is started with, after flags, environment and settings file have been
+//! merged. Plain values: where each came from is the command line's matter.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    num::NonZeroUsize,
+    path::PathBuf,
+    thread,
+    time::Duration,
+};
+
+/// The gRPC port unless told otherwise.
+pub const DEFAULT_GRPC_PORT: u16 = 7460;
+/// The HTTP port unless told otherwise.
+pub const DEFAULT_HTTP_PORT: u16 = 7461;
+
+/// Everything that `serve` needs to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServeSettings {
+    /// Where gRPC listens. Port 0 picks a free one.
+    pub listen: SocketAddr,
+    /// Where health, readiness and metrics are served over HTTP; `None`: nowhere.
+    pub http: Option<SocketAddr>,
+    /// A policy file or a folder of them; `None`: the built-in defaults.
+    pub policies: Option<PathBuf>,
+    /// Where what was acknowledged is kept; `None`: in memory, lost at the end.
+    pub data_dir: Option<PathBuf>,
+    /// Whether addresses other than loopback are allowed although there is no TLS.
+    pub insecure: bool,
+    /// How many cores serve; each has a listener and a runtime of its own.
+    pub workers: NonZeroUsize,
+    /// How long running requests may take to end once a stop was asked for.
+    pub drain: Duration,
+    pub log_format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Default for ServeSettings {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_GRPC_PORT)),
+            http: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_HTTP_PORT))),
+            policies: None,
+            data_dir: None,
+            insecure: false,
+            workers: thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            drain: Duration::from_secs(10),
+            log_format: LogFormat::Text,
+        }
+    }
+}

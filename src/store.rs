@@ -1,0 +1,110 @@
+//! The records of all dependencies, changed by one verb.
+//!
+//! A rule is a function that is handed to the store and applied while nobody else sees the
+//! record, so nothing can be checked first and changed later. A store may apply it more than
+//! once to the same state, if somebody else was faster; it keeps the last result.
+
+pub mod memory;
+
+use std::{future::Future, sync::Arc};
+
+use holdoff_decision::{Policy, Record};
+
+pub use memory::MemoryStore;
+
+use crate::permit::DependencyId;
+
+/// A record and what stands beside it.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    pub name: Name,
+    /// As resolved at `generation`; resolved again where the policies have changed since.
+    pub policy: Arc<Policy>,
+    pub generation: u32,
+    pub record: Record,
+}
+
+/// A dependency's full name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name {
+    /// Shared, and one word wide: there may be a million of these.
+    pub namespace: Arc<String>,
+    pub dependency: Box<str>,
+}
+
+/// What a new record begins with.
+#[derive(Clone, Debug)]
+pub struct Seed {
+    pub dependency: Box<str>,
+    pub policy: Arc<Policy>,
+    pub generation: u32,
+    pub record: Record,
+    pub limits: Limits,
+}
+
+/// How many records there may be; each at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub in_namespace: u32,
+    pub in_all: u32,
+    pub namespaces: u32,
+}
+
+/// Why a record could not be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    #[error("there is no such dependency")]
+    Unknown,
+    #[error(
+        "the namespace `{namespace}` has its {limit} dependencies already; raise max_dependencies or wait until an idle one is dropped"
+    )]
+    NamespaceFull { namespace: String, limit: u32 },
+    #[error(
+        "the service has its {limit} namespaces already; raise max_namespaces or wait until an idle one is dropped"
+    )]
+    NamespacesFull { limit: u32 },
+    #[error(
+        "the service has its {limit} dependencies already; raise max_dependencies_total or wait until an idle one is dropped"
+    )]
+    Full { limit: u32 },
+}
+
+/// Holds the records. See the module.
+pub trait Store: Send + Sync + 'static {
+    /// Applies `rule` to the record of `id`, which is first made from `seed` where there is
+    /// none. `seed` is given the first epoch that the name has not had.
+    ///
+    /// # Errors
+    /// What `seed` says, or that there is no room. The store is then unchanged.
+    fn transact<R: Send>(
+        &self,
+        id: DependencyId,
+        namespace: &str,
+        seed: impl FnOnce(u64) -> Result<Seed, StoreError> + Send,
+        rule: impl FnMut(&mut Slot) -> R + Send,
+    ) -> impl Future<Output = Result<R, StoreError>> + Send;
+
+    /// Shows every record to `visit`, in no order. Costs as much as there are records.
+    fn visit(&self, visit: &mut dyn FnMut(DependencyId, &Slot));
+
+    /// Drops the records that `droppable` names and returns their names.
+    fn evict(&self, droppable: &mut dyn FnMut(&Slot) -> bool) -> Vec<Name>;
+
+    /// How many records there are.
+    fn len(&self) -> usize;
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 384 is a size that allocators have; the next one is 448.
+    #[test]
+    fn a_slot_fits_the_allocation_it_is_made_for() {
+        assert!(size_of::<Slot>() <= 384, "{} bytes", size_of::<Slot>());
+    }
+}
