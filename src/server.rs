@@ -208,7 +208,6 @@ pub async fn serve<S: Store>(
         }
     };
     Server::builder()
-        .tcp_nodelay(true)
         .max_concurrent_streams(STREAMS_MAX)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))

@@ -6,7 +6,7 @@ use std::{
 };
 
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::server::TcpIncoming;
 
 /// Connections that may wait to be accepted: a fleet comes back at once.
 const BACKLOG: i32 = 4_096;
@@ -42,14 +42,14 @@ pub fn one(address: SocketAddr) -> io::Result<TcpListener> {
     bind(address, Sharing::Alone)
 }
 
-/// A socket as a stream of connections, on the present runtime.
+/// A socket as a stream of connections, on the present runtime. Nothing waits on them for more
+/// to send (TCP_NODELAY): with Nagle's algorithm an answer of two packets takes 40 ms.
 ///
 /// # Errors
 /// There is no runtime.
-pub fn incoming(socket: TcpListener) -> io::Result<TcpListenerStream> {
-    Ok(TcpListenerStream::new(tokio::net::TcpListener::from_std(
-        socket,
-    )?))
+pub fn incoming(socket: TcpListener) -> io::Result<TcpIncoming> {
+    let listener = tokio::net::TcpListener::from_std(socket)?;
+    Ok(TcpIncoming::from(listener).with_nodelay(Some(true)))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,8 @@ mod bad_input;
 mod contract;
 mod harness;
 mod names;
+mod operators;
 mod overrides;
 mod probes;
 mod returning;
+mod sessions;
