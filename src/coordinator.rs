@@ -8,6 +8,7 @@ mod inquiry;
 mod listing;
 mod operators;
 mod policies;
+mod push;
 mod refusal;
 mod restore;
 mod sequences;
@@ -28,6 +29,7 @@ pub use events::{Event, EventKind, Events};
 pub use inquiry::{Actor, Caller, Decision, Entry, Inquiry, Key, Made, Subject};
 pub use listing::{Filter, Listing, Shown};
 pub use policies::Policies;
+pub use push::Pushed;
 pub use refusal::Refusal;
 pub use restore::{Parts, Start};
 pub use watchers::Watcher;
@@ -407,7 +409,7 @@ impl<S: Store> Coordinator<S> {
         if !slot.record.has_changes() {
             return;
         }
-        let key = durable::Key::new(slot.name.namespace.clone(), &*slot.name.dependency);
+        let key = durable::Key::new(slot.name.namespace.as_str(), &*slot.name.dependency);
         self.durable
             .checkpoint(key, kept_of(&slot.record, &self.clock, now));
         for change in slot.record.take_changes() {

@@ -14,7 +14,9 @@
 //! - [`coordinator`]: a question becomes an answer; events; what operators do
 //! - [`grpc`]: the wire, one short handler an RPC
 //! - [`settings`], [`server`]: the composition root
+//! - [`cli`]: parse, call, render
 
+pub mod cli;
 pub mod clock;
 pub mod coordinator;
 pub mod durable;

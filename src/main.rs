@@ -1,8 +1,10 @@
-//! The `holdoff` binary.
+//! The binary `holdoff`: an allocator and an entry point. All else is in the library.
+
+use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-fn main() -> anyhow::Result<()> {
-    holdoff::server::run(holdoff::settings::ServeSettings::default())
+fn main() -> ExitCode {
+    holdoff::cli::main()
 }

@@ -1,6 +1,7 @@
-//! Compiles `proto/` into the client's stubs. No system `protoc` is needed.
+//! Compiles `proto/` into the client's stubs, and apart from them the server's, which only
+//! the tests include. No system `protoc` is needed.
 
-use std::error::Error;
+use std::{env, error::Error, fs, path::PathBuf};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = "../../proto";
@@ -13,6 +14,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         .build_server(false)
         .bytes(".holdoff.v1")
         .extern_path(".google.rpc", "::tonic_types::pb")
+        .compile_fds(files.clone())?;
+    let scripted = PathBuf::from(env::var("OUT_DIR")?).join("scripted");
+    fs::create_dir_all(&scripted)?;
+    tonic_prost_build::configure()
+        .build_client(false)
+        .extern_path(".holdoff.v1", "::holdoff_client::proto")
+        .out_dir(scripted)
         .compile_fds(files)?;
     Ok(())
 }

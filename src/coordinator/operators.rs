@@ -366,6 +366,7 @@ impl<S: Store> Coordinator<S> {
     fn exchange(&self, next: InForce) {
         self.policies.exchange(next);
         self.generation.fetch_add(1, Ordering::Release);
+        self.watchers.all_changed();
     }
 
     fn entry(&self, namespace: &str, name: &str) -> Result<EntryView, Refusal> {

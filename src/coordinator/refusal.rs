@@ -11,7 +11,7 @@ pub enum Refusal {
     #[error("there is no namespace `{0}`")]
     UnknownNamespace(String),
     #[error(
-        "there is no dependency `{dependency}` in namespace `{namespace}`, and auto_create is off"
+        "namespace `{namespace}` has no dependency `{dependency}`: it was never called, and no policy names it"
     )]
     UnknownDependency {
         namespace: String,

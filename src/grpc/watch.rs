@@ -71,8 +71,8 @@ async fn follow<S: Store>(
         }
     }
     send(room, Change::Synced(true)).await;
-    loop {
-        for (_, name) in watcher.changed().await {
+    while let Some(changed) = watcher.changed().await {
+        for (_, name) in changed {
             let key = Key {
                 namespace,
                 dependency: &name,
@@ -85,6 +85,7 @@ async fn follow<S: Store>(
             send(room, change).await;
         }
     }
+    Ok(())
 }
 
 /// A reader that has gone is noticed by `Sender::closed`, which ends the whole task.

@@ -213,7 +213,7 @@ pub static FIELDS: &[Field] = &[
     field!(window window = size, [Form::Span(Nanos::from_millis(100), DAY), Form::Calls(1, 10_000)],
         "The window: a duration, or a number of calls."),
     field!(window min_calls = min_calls, [Form::Count(1, 1_000_000)],
-        "No ratio is looked at below so many counted calls; not above a window of calls."),
+        "No ratio is looked at below so many counted calls; not above a window of calls, which an unset one follows down."),
     field!(window failure_ratio = failure_ratio, [PART],
         "The share of failures that trips."),
     field!(window consecutive_failures = consecutive_failures, [Form::Count(0, 10_000)],

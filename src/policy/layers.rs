@@ -3,7 +3,7 @@
 
 use holdoff_decision::Nanos;
 use holdoff_decision::Policy;
-use holdoff_decision::policy::{Detect, Rate};
+use holdoff_decision::policy::{Detect, Rate, Window, WindowSize};
 
 use super::fields::{self, FIELDS};
 use super::raw::{Entry, Setting};
@@ -120,6 +120,18 @@ impl Resolved {
         {
             self.policy.breaker.open_max = self.policy.breaker.open_for;
             self.origins[field] = Origin::Follows("open_for");
+        }
+        if let Detect::Window(window) = &self.policy.breaker.detect
+            && let WindowSize::Calls(calls) = window.size
+            && window.min_calls > calls
+            && let Some(field) = self.not_given("breaker", "min_calls")
+        {
+            let shrunk = Window {
+                min_calls: calls,
+                ..window.clone()
+            };
+            self.policy.breaker.detect = Detect::Window(shrunk);
+            self.origins[field] = Origin::Follows("window");
         }
         let field = self.not_given("rate", "burst");
         if let (Some(rate), Some(field)) = (&mut self.policy.rate, field) {

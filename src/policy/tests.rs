@@ -281,12 +281,17 @@ fn an_entry_may_choose_another_detector_than_its_defaults() {
 }
 
 #[test]
+fn an_unset_minimum_follows_a_smaller_window_of_calls() {
+    let policy = policy("{breaker: {window: 10}}");
+    let Detect::Window(window) = policy.breaker.detect else {
+        panic!("a window was given");
+    };
+    assert_eq!(window.min_calls, 10);
+}
+
+#[test]
 fn combinations_that_contradict_themselves_are_refused_with_the_numbers() {
     for (body, message) in [
-        (
-            "{breaker: {window: 10}}",
-            "breaker.window: min_calls 20 is above window 10: no ratio would ever be looked at (breaker.min_calls: built-in)",
-        ),
         (
             "{breaker: {window: 10, min_calls: 11}}",
             "min_calls 11 is above window 10",
@@ -320,7 +325,7 @@ fn combinations_that_contradict_themselves_are_refused_with_the_numbers() {
 #[test]
 fn faults_of_several_entries_are_told_at_once_and_those_of_the_defaults_once() {
     let findings = refused(
-        "version: 1\nnamespaces:\n  default:\n    defaults: {retry: {initial_delay: 11s}}\n    dependencies:\n      a: {budget: {ratio: 1}}\n      b: {retry: {max_delay: 1s}}\n      c: {retry: {max_delay: 12s}, breaker: {window: 5}}\n      d: {retry: {max_attempts: 0, initial_delay: 50s}}\n",
+        "version: 1\nnamespaces:\n  default:\n    defaults: {retry: {initial_delay: 11s}}\n    dependencies:\n      a: {budget: {ratio: 1}}\n      b: {retry: {max_delay: 1s}}\n      c: {retry: {max_delay: 12s}, breaker: {window: 5, min_calls: 6}}\n      d: {retry: {max_attempts: 0, initial_delay: 50s}}\n",
     );
     assert_eq!(findings.len(), 4, "{findings:#?}");
     assert!(

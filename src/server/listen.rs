@@ -42,8 +42,8 @@ pub fn one(address: SocketAddr) -> io::Result<TcpListener> {
     bind(address, Sharing::Alone)
 }
 
-/// A socket as a stream of connections, on the present runtime. Nothing waits on them for more
-/// to send (TCP_NODELAY): with Nagle's algorithm an answer of two packets takes 40 ms.
+/// A socket as a stream of connections, on the present runtime. What is written goes out at
+/// once: a small answer that waits for the one before to be acknowledged waits 40 ms.
 ///
 /// # Errors
 /// There is no runtime.

@@ -1,9 +1,10 @@
 //! Sessions: many questions on one stream, answered by id, and a stream that nothing ends.
 
 use holdoff_client::proto::{
-    AcquireBatch, AcquireRequest, Hello, OutcomeKind, ReportReason, ReportRequest, SessionRequest,
-    SessionResponse, Subscribe, acquire_item, acquire_response::Verdict,
-    session_request::Message as Asked, session_response::Message as Answered,
+    AcquireBatch, AcquireRequest, BreakerState, FirstAttempts, Hello, OutcomeKind, ReportReason,
+    ReportRequest, SessionRequest, SessionResponse, Subscribe, Update, acquire_item,
+    acquire_response::Verdict, session_request::Message as Asked,
+    session_response::Message as Answered,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -37,7 +38,8 @@ impl Session {
         self.send(id, Asked::Acquire(AcquireBatch { requests }));
     }
 
-    async fn next(&mut self) -> (u64, Answered) {
+    /// The next message, whatever it is.
+    async fn message(&mut self) -> (u64, Answered) {
         let answer = self
             .answers
             .message()
@@ -45,6 +47,27 @@ impl Session {
             .unwrap()
             .expect("the stream goes on");
         (answer.id, answer.message.expect("an answer says something"))
+    }
+
+    /// The next answer; what is pushed comes between them.
+    async fn next(&mut self) -> (u64, Answered) {
+        loop {
+            match self.message().await {
+                (_, Answered::Update(_)) => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    /// The next update of a dependency.
+    async fn update(&mut self, dependency: &str) -> Update {
+        loop {
+            match self.message().await {
+                (0, Answered::Update(update)) if update.dependency == dependency => return update,
+                (_, Answered::Update(_)) => {}
+                other => panic!("not an update: {other:?}"),
+            }
+        }
     }
 
     async fn items(&mut self, id: u64) -> Vec<acquire_item::Result> {
@@ -272,26 +295,63 @@ async fn what_cannot_be_taken_is_answered_and_the_stream_goes_on() {
         }),
     );
     assert!(session.refused(5).await.message.contains("hello"));
+    let nameless = Subscribe {
+        add: vec!["a b".into()],
+        remove: vec![],
+    };
+    session.send(6, Asked::Subscribe(nameless));
+    assert!(session.refused(6).await.message.contains("dependency"));
+    session.ask(7, vec![first("d")]);
+    assert_eq!(session.items(7).await.len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_followed_is_pushed_when_it_opens_and_when_it_is_forced() {
+    let service = Service::start(&policy_of_d(
+        "{breaker: {window: 10, min_calls: 5, open_for: 10s, spread: 2s}}",
+    ))
+    .await;
+    let mut client = service.client().await;
+    let mut session = Session::open(&mut client).await;
     session.send(
-        6,
-        Asked::Subscribe(Subscribe {
-            add: vec!["d".into()],
-            remove: vec![],
+        1,
+        Asked::Hello(Hello {
+            subscribe: vec!["d".into()],
+            ..Hello::default()
         }),
     );
-    match session.next().await {
-        (6, Answered::Status(status)) => assert_eq!(status.code, Code::Unimplemented as i32),
-        (0, Answered::Update(update)) => assert_eq!(update.dependency, "d"),
-        other => panic!("{other:?}"),
-    }
-    session.ask(7, vec![first("d")]);
-    loop {
-        match session.next().await {
-            (7, Answered::Acquired(_)) => break,
-            (0, Answered::Update(_)) => {}
-            other => panic!("{other:?}"),
+    let update = session.update("d").await;
+    assert_eq!(
+        (update.state(), update.first_attempts()),
+        (BreakerState::Closed, FirstAttempts::Go)
+    );
+    client.trip("d", 5).await;
+    let update = loop {
+        let update = session.update("d").await;
+        if update.state() == BreakerState::Open {
+            break update;
         }
-    }
+    };
+    assert_eq!(
+        (update.epoch, update.first_attempts()),
+        (2, FirstAttempts::Refuse)
+    );
+    let valid = ms(update.valid_for);
+    assert!((10_000.0..=12_000.0).contains(&valid), "{valid}");
+    client
+        .force(crate::overrides::forced(
+            "d",
+            holdoff_client::proto::OverrideKind::ForceClosed,
+        ))
+        .await
+        .unwrap();
+    let update = loop {
+        let update = session.update("d").await;
+        if update.state() == BreakerState::ForcedClosed {
+            break update;
+        }
+    };
+    assert_eq!(update.first_attempts(), FirstAttempts::Go);
 }
 
 #[tokio::test]

@@ -16,6 +16,10 @@
 //! Each transition raises the epoch by one. What was permitted in another epoch cannot
 //! testify about this one.
 
+mod last_second;
+
+pub use self::last_second::Ended;
+use self::last_second::LastSecond;
 use crate::{
     Nanos, Time,
     detector::Detector,
@@ -61,11 +65,13 @@ pub struct Breaker {
     /// Trips in a row: how often the open period has been multiplied.
     pub level: u32,
     pub probe_successes: u32,
-    pub trips: u64,
+    pub trips: u32,
     pub cause: Cause,
-    leases: Vec<Lease>,
+    /// Allocated while probes are out.
+    leases: Option<Box<Vec<Lease>>>,
     evidence: Evidence,
-    last_second: LastSecond,
+    /// Allocated under `applies_to: auto`.
+    last_second: Option<Box<LastSecond>>,
 }
 
 /// A probe that is out.
@@ -80,17 +86,6 @@ struct Lease {
 enum Evidence {
     Adaptive(Detector),
     Window(Box<Window>),
-}
-
-/// For `applies_to: auto`: how the outcomes of one second ended.
-#[derive(Clone, Copy, Debug, Default)]
-struct LastSecond {
-    second: u32,
-    ended: u16,
-    failed: u16,
-    hanging: u16,
-    /// Nearly everything failed by hanging: first attempts are refused too.
-    refuses_all: bool,
 }
 
 /// What the breaker says to an attempt.
@@ -136,9 +131,9 @@ impl Breaker {
             probe_successes: 0,
             trips: 0,
             cause: Cause::New,
-            leases: Vec::new(),
+            leases: None,
             evidence: Evidence::Adaptive(Detector::default()),
-            last_second: LastSecond::default(),
+            last_second: None,
         }
     }
 
@@ -178,7 +173,7 @@ impl Breaker {
         if now < probes_from {
             return Admission::Quarantine(now.until(probes_from));
         }
-        let live = self.leases.iter().filter(|lease| now < lease.ends);
+        let live = self.leases().iter().filter(|lease| now < lease.ends);
         match live.clone().count() as u32 {
             out if out < policy.probes => Admission::Probe,
             out => Admission::ProbesOut {
@@ -196,7 +191,10 @@ impl Breaker {
         match policy.applies_to {
             AppliesTo::All => true,
             AppliesTo::Retries => false,
-            AppliesTo::Auto => self.last_second.refuses_all,
+            AppliesTo::Auto => self
+                .last_second
+                .as_ref()
+                .is_some_and(|second| second.refuses_all()),
         }
     }
 
@@ -212,31 +210,44 @@ impl Breaker {
     }
 
     pub fn lease(&mut self, serial: u64, ends: Time, now: Time) {
-        self.leases.retain(|lease| now < lease.ends);
-        self.leases.push(Lease { serial, ends });
+        let leases = self.leases.get_or_insert_default();
+        leases.retain(|lease| now < lease.ends);
+        leases.push(Lease { serial, ends });
     }
 
     /// Takes a lease back. True: it was live.
     pub fn end_lease(&mut self, serial: u64, now: Time) -> bool {
-        let live = self
-            .leases
-            .iter()
-            .any(|lease| lease.serial == serial && now < lease.ends);
-        self.leases
-            .retain(|lease| lease.serial != serial && now < lease.ends);
-        if self.leases.is_empty() {
-            self.leases = Vec::new();
+        let live = self.holds_lease(serial, now);
+        if let Some(leases) = &mut self.leases {
+            leases.retain(|lease| lease.serial != serial && now < lease.ends);
+            if leases.is_empty() {
+                self.leases = None;
+            }
         }
         live
     }
 
+    fn leases(&self) -> &[Lease] {
+        self.leases.as_deref().map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether the lease of this permit is live.
+    pub fn holds_lease(&self, serial: u64, now: Time) -> bool {
+        self.leases()
+            .iter()
+            .any(|lease| lease.serial == serial && now < lease.ends)
+    }
+
     pub fn probes_out(&self, now: Time) -> u32 {
-        self.leases.iter().filter(|lease| now < lease.ends).count() as u32
+        self.leases()
+            .iter()
+            .filter(|lease| now < lease.ends)
+            .count() as u32
     }
 
     /// When the last probe lease ends; the origin of time where none is out.
     pub fn last_lease_end(&self) -> Time {
-        self.leases
+        self.leases()
             .iter()
             .map(|lease| lease.ends)
             .max()
@@ -270,7 +281,7 @@ impl Breaker {
         if call.failed {
             self.open(policy, Cause::ProbeFailed(outcome.kind), now);
             true
-        } else if call.slow && watches_slow(policy) {
+        } else if call.slow && slowness_trips(policy) {
             let latency = outcome.latency.unwrap_or_default();
             self.open(policy, Cause::ProbeSlow(latency), now);
             true
@@ -297,20 +308,59 @@ impl Breaker {
         if policy.mode == Mode::Off || self.phase != Phase::Closed {
             return false;
         }
-        let Some(cause) = self.weigh(policy, counts, at, now) else {
+        let cause = self.weigh(policy, counts, at, now);
+        self.trip(policy, cause, now, trips)
+    }
+
+    /// Counts permits of this epoch that ended unreported at `at`. True: they opened it.
+    pub fn count_silence(
+        &mut self,
+        policy: &policy::Breaker,
+        permits: u32,
+        at: Time,
+        now: Time,
+        trips: Trips,
+    ) -> bool {
+        if policy.mode == Mode::Off || self.phase != Phase::Closed {
+            return false;
+        }
+        let cause = match &policy.detect {
+            Detect::Adaptive => {
+                let counts = Counts {
+                    calls: permits,
+                    failures: permits,
+                    slow: 0,
+                };
+                self.weigh(policy, counts, at, now)
+            }
+            Detect::Window(thresholds) => {
+                let window = self.window(thresholds, now);
+                window.record_silent(policy.slow_counts_as_failure, permits, at);
+                window
+                    .reached(thresholds, watches_slow(policy), now)
+                    .map(Cause::Window)
+            }
+        };
+        self.trip(policy, cause, now, trips)
+    }
+
+    /// Opens for `cause`, where there is one and it may. True: it did.
+    fn trip(
+        &mut self,
+        policy: &policy::Breaker,
+        cause: Option<Cause>,
+        now: Time,
+        trips: Trips,
+    ) -> bool {
+        let Some(cause) = cause.filter(|_| trips == Trips::WhenReached) else {
             return false;
         };
-        match trips {
-            Trips::Never => false,
-            Trips::WhenReached => {
-                self.trips += 1;
-                if now.since(self.since) >= policy.healthy_reset {
-                    self.level = 0;
-                }
-                self.open(policy, cause, now);
-                true
-            }
+        self.trips = self.trips.saturating_add(1);
+        if now.since(self.since) >= policy.healthy_reset {
+            self.level = 0;
         }
+        self.open(policy, cause, now);
+        true
     }
 
     /// Adds evidence and says whether it is enough.
@@ -333,19 +383,7 @@ impl Breaker {
             }
             Detect::Window(thresholds) => {
                 let window = self.window(thresholds, now);
-                // Successes go in first: a tally is sent before the failure that follows it.
-                let split = |failed, slow, count| (Call { failed, slow }, count);
-                let good = counts.calls.saturating_sub(counts.failures);
-                let slow_good = counts.slow.min(good);
-                let slow_bad = (counts.slow - slow_good).min(counts.failures);
-                for (call, count) in [
-                    split(false, false, good - slow_good),
-                    split(false, true, slow_good),
-                    split(true, false, counts.failures - slow_bad),
-                    split(true, true, slow_bad),
-                ] {
-                    window.record(call, count, at);
-                }
+                window.record_all(counts, at);
                 window
                     .reached(thresholds, watches_slow(policy), now)
                     .map(Cause::Window)
@@ -353,14 +391,19 @@ impl Breaker {
         }
     }
 
-    /// Notes how an attempt ended for `applies_to: auto`.
-    pub fn note_second(&mut self, policy: &policy::Breaker, outcome: &Outcome, now: Time) {
-        if policy.applies_to != AppliesTo::Auto {
-            return;
+    /// Notes how attempts ended for `applies_to: auto`.
+    pub fn note_second(&mut self, policy: &policy::Breaker, ended: Ended, now: Time) {
+        if policy.applies_to == AppliesTo::Auto {
+            let second = self.last_second.get_or_insert_default();
+            second.turn_to(now);
+            second.note(ended);
         }
-        if let Verdict::Counted(call) = Self::verdict(policy, outcome) {
-            let hangs = call.slow || outcome.kind == OutcomeKind::Timeout;
-            self.last_second.note(call.failed, hangs, now);
+    }
+
+    /// Judges a second that is over for `applies_to: auto`.
+    pub fn judge_second(&mut self, policy: &policy::Breaker, now: Time) {
+        if policy.applies_to == AppliesTo::Auto {
+            self.last_second.get_or_insert_default().turn_to(now);
         }
     }
 
@@ -371,9 +414,9 @@ impl Breaker {
         self.enter(Phase::Open, cause, now);
     }
 
-    /// Goes to closed from any phase, with no evidence.
+    /// Goes to closed from any phase, with no evidence. Leases that are out stay.
     pub fn close(&mut self, cause: Cause, now: Time) {
-        self.last_second = LastSecond::default();
+        self.last_second = None;
         self.enter(Phase::Closed, cause, now);
     }
 
@@ -437,26 +480,6 @@ pub enum Trips {
     Never,
 }
 
-impl LastSecond {
-    fn note(&mut self, failed: bool, hangs: bool, now: Time) {
-        let second = (now.0 / 1_000_000_000) as u32;
-        if second != self.second {
-            *self = Self {
-                second,
-                refuses_all: self.refuses_all,
-                ..Self::default()
-            };
-        }
-        self.ended = self.ended.saturating_add(1);
-        self.failed = self.failed.saturating_add(u16::from(failed));
-        self.hanging = self.hanging.saturating_add(u16::from(failed && hangs));
-        let nearly_all = u32::from(self.failed) * 10 >= u32::from(self.ended) * 9;
-        let half_hang = u32::from(self.hanging) * 2 >= u32::from(self.failed);
-        let enough = self.ended >= 5;
-        self.refuses_all |= enough && nearly_all && half_hang;
-    }
-}
-
 /// The length of the open period after so many trips in a row.
 pub fn open_period(policy: &policy::Breaker, level: u32) -> Nanos {
     let mut period = policy.open_for.0 as f64;
@@ -466,7 +489,16 @@ pub fn open_period(policy: &policy::Breaker, level: u32) -> Nanos {
     Nanos(period as u64).min(policy.open_max.max(policy.open_for))
 }
 
-/// Whether slow calls can trip.
+/// Whether a slow call is evidence that can open the breaker by itself: the adaptive
+/// detector does not look at slowness, so under it a slow probe is a success.
+fn slowness_trips(policy: &policy::Breaker) -> bool {
+    match policy.detect {
+        Detect::Adaptive => false,
+        Detect::Window(_) => watches_slow(policy),
+    }
+}
+
+/// Whether slow calls can trip a window.
 fn watches_slow(policy: &policy::Breaker) -> bool {
     !policy.slow_after.is_zero()
 }

@@ -112,13 +112,22 @@ impl Budget {
         part.taken = part.taken.saturating_add(1);
     }
 
-    /// Gives back a token taken at `taken_at`; nothing where that has left the window.
-    pub fn refund(&mut self, policy: &policy::Budget, taken_at: Time, now: Time) {
+    /// Gives back a token that `caller` took at `taken_at`; nothing where that has left
+    /// the window.
+    pub fn refund(&mut self, policy: &policy::Budget, caller: u64, taken_at: Time, now: Time) {
         self.turn_to(policy, now);
         let index = taken_at.0 / self.bucket;
         if index <= self.newest && self.newest - index < RING as u64 {
             let bucket = self.bucket_mut(index);
             bucket.retries = bucket.retries.saturating_sub(1);
+        }
+        let own = self
+            .callers
+            .iter_mut()
+            .flat_map(|callers| callers.iter_mut())
+            .find(|part| part.caller == caller && part.since <= taken_at);
+        if let Some(part) = own {
+            part.taken = part.taken.saturating_sub(1);
         }
     }
 
@@ -135,10 +144,7 @@ impl Budget {
         }
         let floor = match now < floor_from {
             true => 0,
-            false => {
-                u128::from(policy.floor_micros_per_second) * u128::from(policy.ttl.0)
-                    / 1_000_000_000
-            }
+            false => floor_micros(policy, policy.ttl),
         };
         let allowed = (policy.ratio.micros_of(first_attempts) + floor) / 1_000_000;
         Level {
@@ -148,12 +154,21 @@ impl Budget {
         }
     }
 
+    /// Whether no retry is in the window.
+    pub fn is_idle(&self, now: Time) -> bool {
+        let newest = now.0.checked_div(self.bucket).unwrap_or(0);
+        let retries = (self.newest.saturating_sub(BUCKETS)..=self.newest)
+            .filter(|index| newest.saturating_sub(*index) <= BUCKETS)
+            .map(|index| self.ring[(index % RING as u64) as usize].retries);
+        retries.into_iter().all(|retries| retries == 0)
+    }
+
     /// Forgets the buckets that have left the window. Costs a ring at most, however long
     /// the time since the last use.
     fn turn_to(&mut self, policy: &policy::Budget, now: Time) {
         let bucket = policy.ttl.0.div_ceil(BUCKETS).max(1);
         if bucket != self.bucket {
-            self.change_length(bucket, now);
+            self.change_length(policy, bucket, now);
         }
         let newest = now.0 / self.bucket;
         let passed = newest.saturating_sub(self.newest).min(RING as u64);
@@ -163,17 +178,42 @@ impl Budget {
         self.newest = newest.max(self.newest);
     }
 
-    /// A new `ttl`: what is known stays, as if it had all happened now, which is late for
-    /// a retry and is therefore forgotten of a first attempt.
-    fn change_length(&mut self, bucket: u64, now: Time) {
-        let retries = self
-            .ring
-            .iter()
-            .fold(0_u32, |sum, old| sum.saturating_add(old.retries));
+    /// A new `ttl`. What is known goes into the new buckets, rounded against the grant:
+    /// retries as if they had been granted at the end of their old bucket, first attempts
+    /// as if they had come at its begin. What a longer window adds to the floor counts as
+    /// spent at first, since the retries before the old window are not known any more.
+    fn change_length(&mut self, policy: &policy::Budget, bucket: u64, now: Time) {
+        let (old, length, last) = (self.ring, self.bucket, self.newest);
         self.bucket = bucket;
         self.newest = now.0 / bucket;
         self.ring = [Bucket::default(); RING];
-        self.bucket_mut(self.newest).retries = retries;
+        if length == 0 {
+            return;
+        }
+        for index in last.saturating_sub(BUCKETS)..=last {
+            let known = old[(index % RING as u64) as usize];
+            let begin = index.saturating_mul(length).min(now.0) / bucket;
+            let end = index
+                .saturating_add(1)
+                .saturating_mul(length)
+                .saturating_sub(1)
+                .min(now.0)
+                / bucket;
+            if self.newest - begin < RING as u64 {
+                let into = self.bucket_mut(begin);
+                into.first_attempts = into.first_attempts.saturating_add(known.first_attempts);
+            }
+            if self.newest - end < RING as u64 {
+                let into = self.bucket_mut(end);
+                into.retries = into.retries.saturating_add(known.retries);
+            }
+        }
+        let longer = bucket.saturating_sub(length).saturating_mul(BUCKETS);
+        let unknown = floor_micros(policy, Nanos(longer)).div_ceil(1_000_000);
+        let newest = self.bucket_mut(self.newest);
+        newest.retries = newest
+            .retries
+            .saturating_add(u32::try_from(unknown).unwrap_or(u32::MAX));
     }
 
     fn bucket_mut(&mut self, index: u64) -> &mut Bucket {
@@ -185,7 +225,9 @@ impl Budget {
         (self.newest.saturating_sub(BUCKETS)..=self.newest)
             .find(|index| self.ring[(index % RING as u64) as usize].retries > 0)
             .map_or(Nanos(self.bucket), |index| {
-                let leaves = (index + RING as u64).saturating_mul(self.bucket);
+                let leaves = index
+                    .saturating_add(RING as u64)
+                    .saturating_mul(self.bucket);
                 now.until(Time(leaves))
             })
     }
@@ -203,10 +245,8 @@ impl Budget {
             .iter()
             .flat_map(|callers| callers.iter())
             .any(|other| other.caller != caller && now.since(other.asked) <= ASKING);
-        let part = (policy
-            .max_caller_share
-            .micros_of(level.allowed)
-            .div_ceil(1_000_000)) as u64;
+        let part = policy.max_caller_share.micros_of(level.allowed);
+        let part = u64::try_from(part.div_ceil(1_000_000)).unwrap_or(u64::MAX);
         match others_ask && u64::from(own.taken) >= part.max(1) {
             true => Err(Empty::Caller {
                 taken: own.taken,
@@ -241,6 +281,11 @@ impl Budget {
         part.asked = part.asked.max(now);
         part
     }
+}
+
+/// What the floor allows in `span`, in millionths of a retry.
+fn floor_micros(policy: &policy::Budget, span: Nanos) -> u128 {
+    u128::from(policy.floor_micros_per_second) * u128::from(span.0) / 1_000_000_000
 }
 
 #[cfg(test)]
@@ -365,10 +410,56 @@ mod tests {
         let mut budget = Budget::default();
         budget.deposit(&policy, 1, at(1.0));
         budget.withdraw(&policy, 1, at(1.0));
-        budget.refund(&policy, at(1.0), at(2.0));
+        budget.refund(&policy, 1, at(1.0), at(2.0));
         assert_eq!(budget.level(&policy, Time::ORIGIN, at(2.0)).left(), 1);
         budget.withdraw(&policy, 1, at(2.0));
-        budget.refund(&policy, at(1.0), at(60.0));
+        budget.refund(&policy, 1, at(1.0), at(60.0));
         assert_eq!(budget.level(&policy, Time::ORIGIN, at(60.0)).retries, 0);
+    }
+
+    #[test]
+    fn a_refund_returns_to_the_part_of_its_caller() {
+        let policy = policy(1.0, 0);
+        let mut budget = Budget::default();
+        budget.deposit(&policy, 2, at(0.0));
+        assert!(budget.look(&policy, 2, Time::ORIGIN, at(0.0)).is_ok());
+        assert_eq!(grants(&mut budget, &policy, 2, at(0.1)), 1);
+        budget.refund(&policy, 1, at(0.1), at(0.2));
+        assert_eq!(grants(&mut budget, &policy, 2, at(0.2)), 1);
+    }
+
+    #[test]
+    fn a_new_window_keeps_what_is_known_and_earns_its_longer_floor() {
+        let short = policy(0.5, 1);
+        let mut budget = Budget::default();
+        budget.deposit(&short, 20, at(15.5));
+        assert_eq!(grants(&mut budget, &short, 15, at(16.5)), 15);
+        let long = policy::Budget {
+            ttl: Nanos::from_secs(20),
+            ..short.clone()
+        };
+        assert_eq!(
+            grants(&mut budget, &long, 100, at(17.0)),
+            5,
+            "20 of 20 + 10, 10 unknown"
+        );
+        let level = budget.level(&long, Time::ORIGIN, at(17.0));
+        assert_eq!((level.first_attempts, level.allowed), (20, 30));
+        assert_eq!(grants(&mut budget, &short, 100, at(18.0)), 0);
+    }
+
+    #[test]
+    fn the_end_of_time_is_no_edge() {
+        let policy = policy::Budget {
+            ttl: Nanos(1),
+            max_caller_share: Share(u32::MAX),
+            ..policy(4_000.0, u64::MAX / 1_000_000)
+        };
+        let mut budget = Budget::default();
+        budget.deposit(&policy, u32::MAX, Time::MAX);
+        budget.withdraw(&policy, 1, Time::MAX);
+        let _ = budget.look(&policy, 1, Time::MAX, Time::MAX);
+        budget.refund(&policy, 1, Time::MAX, Time::MAX);
+        budget.deposit(&policy, 1, Time::ORIGIN);
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! failure: sum += ln(p1 / p0)          success: sum -= ln((1 - p0) / (1 - p1)), at least 0
-//! trip:    sum >= ln 10^6 = 13.8
+//! trip:    sum >= 13.3 (ln 600,000)
 //! p0 = clamp(2 * baseline, 2 %, 20 %)  p1 = clamp(5 * p0, 50 %, 90 %)
 //! ```
 //!
@@ -17,13 +17,17 @@
 
 use crate::{Nanos, Time};
 
-/// ln(10^6): one false trip in a million independent decisions.
-pub const THRESHOLD: f32 = 13.815_51;
+/// What the sum must reach: one false trip in 600,000 independent decisions. It moves by
+/// steps of 3.2 and 0.7, so ln 10^6 = 13.8 would mean the same at five straight failures and
+/// cost a quarter of a sample more at 50 %.
+pub const THRESHOLD: f32 = 13.3;
 const HALF_LIFE: Nanos = Nanos::from_secs(30);
-/// Calls after which a healthy stretch moves the baseline.
-const LESSON: u16 = 64;
-/// How far one lesson moves the baseline: about a thousand calls to learn a new one.
-const LEARNING: f32 = 1.0 / 16.0;
+/// Calls after which a healthy stretch moves the baseline. Shorter ones are noise: three
+/// failures in 64 calls are no rare chance at 1 %, and would slow the next trip down.
+const LESSON: u16 = 256;
+/// How far one lesson moves the baseline. Learning is slow, some 16,000 calls, so that a
+/// dependency that begins to fail is told from one that always did.
+const LEARNING: f32 = 1.0 / 64.0;
 
 /// The evidence against one dependency.
 #[derive(Clone, Debug)]
@@ -31,9 +35,6 @@ pub struct Detector {
     sum: f32,
     /// The learned share of failures in health.
     baseline: f32,
-    /// What one failure adds and one success takes, at this baseline.
-    up: f32,
-    down: f32,
     at: Time,
     /// The stretch since the baseline last moved.
     calls: u16,
@@ -42,29 +43,26 @@ pub struct Detector {
 
 impl Default for Detector {
     fn default() -> Self {
-        let mut detector = Self {
+        Self {
             sum: 0.0,
             baseline: 0.01,
-            up: 0.0,
-            down: 0.0,
             at: Time::ORIGIN,
             calls: 0,
             failures: 0,
-        };
-        detector.weigh();
-        detector
+        }
     }
 }
 
 impl Detector {
     /// Adds outcomes that ended at `now`, as their net sum. True: it trips.
     pub fn record(&mut self, successes: u32, failures: u32, now: Time) -> bool {
-        if self.sum > 0.0 {
-            self.sum = self.decayed(now);
+        // A success on a sum of nothing is the common case, and weighs nothing.
+        if self.sum > 0.0 || failures > 0 {
+            let (up, down) = self.weights();
+            let net = failures as f32 * up - successes as f32 * down;
+            self.sum = (self.decayed(now) + net).max(0.0);
         }
         self.at = self.at.max(now);
-        let net = failures as f32 * self.up - successes as f32 * self.down;
-        self.sum = (self.sum + net).max(0.0);
         self.learn(successes, failures);
         self.sum >= THRESHOLD
     }
@@ -85,12 +83,14 @@ impl Detector {
     }
 
     fn learn(&mut self, successes: u32, failures: u32) {
-        let clip = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);
-        self.failures = self.failures.saturating_add(clip(failures));
-        self.calls = self
-            .calls
-            .saturating_add(clip(successes))
-            .saturating_add(clip(failures));
+        let mut calls = u64::from(self.calls) + u64::from(successes) + u64::from(failures);
+        let mut failed = u64::from(self.failures) + u64::from(failures);
+        // More than can be held: their share is kept.
+        if calls > u64::from(u16::MAX) {
+            failed = failed * u64::from(u16::MAX) / calls;
+            calls = u64::from(u16::MAX);
+        }
+        (self.calls, self.failures) = (calls as u16, failed as u16);
         if self.sum > 0.0 || self.calls < LESSON {
             return;
         }
@@ -98,14 +98,13 @@ impl Detector {
         let lessons = f32::from(self.calls / LESSON).min(1.0 / LEARNING);
         self.baseline += (seen.min(1.0) - self.baseline) * LEARNING * lessons;
         (self.calls, self.failures) = (0, 0);
-        self.weigh();
     }
 
-    fn weigh(&mut self) {
+    /// What one failure adds and one success takes, at this baseline.
+    fn weights(&self) -> (f32, f32) {
         let p0 = (2.0 * self.baseline).clamp(0.02, 0.2);
         let p1 = (5.0 * p0).clamp(0.5, 0.9);
-        self.up = (p1 / p0).ln();
-        self.down = ((1.0 - p0) / (1.0 - p1)).ln();
+        ((p1 / p0).ln(), ((1.0 - p0) / (1.0 - p1)).ln())
     }
 }
 
@@ -177,6 +176,19 @@ mod tests {
         let mut detector = Detector::default();
         detector.record(0, 4, Time(1));
         assert!(!detector.record(0, 1, Time(1) + Nanos::from_secs(60)));
+    }
+
+    #[test]
+    fn the_baseline_is_the_share_however_many_calls_a_tally_has() {
+        let mut detector = Detector::default();
+        for _ in 0..100 {
+            assert!(!detector.record(2_940_000, 60_000, Time(1)));
+        }
+        assert!(
+            (detector.baseline - 0.02).abs() < 0.001,
+            "{}",
+            detector.baseline
+        );
     }
 
     #[test]

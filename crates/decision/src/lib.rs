@@ -17,6 +17,11 @@
 //! - [`record`]: all that is remembered of one dependency
 //! - [`mod@acquire`], [`mod@report`], [`operate`], [`view`]: the compositions that hold the order
 
+#![allow(
+    clippy::box_collection,
+    reason = "a record has eight bytes for what most dependencies never need, not 24"
+)]
+
 pub mod acquire;
 pub mod backoff;
 pub mod breaker;
@@ -31,6 +36,7 @@ pub mod record;
 pub mod replay;
 pub mod report;
 pub mod share;
+pub mod standing;
 pub mod tickets;
 pub mod time;
 pub mod view;

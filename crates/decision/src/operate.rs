@@ -13,13 +13,14 @@ pub struct Checkpoint {
     pub epoch: u64,
     /// Trips in a row.
     pub level: u32,
-    pub trips: u64,
+    pub trips: u32,
     /// Of the open period.
     pub left: Nanos,
 }
 
 /// Forces the breaker, whatever its state; the former override ends.
 pub fn set_override(record: &mut Record, order: Override, now: Time) {
+    record.end_expired_order(now);
     let from = current(record, now);
     record.order = Some(Box::new(order));
     record.breaker.level = 0;
@@ -29,6 +30,7 @@ pub fn set_override(record: &mut Record, order: Override, now: Time) {
 
 /// Ends an override: closed, with no evidence. False: there was none.
 pub fn clear_override(record: &mut Record, now: Time) -> bool {
+    record.end_expired_order(now);
     let from = current(record, now);
     if record.order.take().is_none() {
         return false;
@@ -42,6 +44,7 @@ pub fn clear_override(record: &mut Record, now: Time) -> bool {
 /// Forgets what was learned: closed, a new epoch, a first open period again. An override
 /// stays; leases that are out still count.
 pub fn reset(record: &mut Record, now: Time) {
+    record.end_expired_order(now);
     let from = current(record, now);
     record.breaker.level = 0;
     record.breaker.close(Cause::Reset, now);

@@ -53,8 +53,9 @@ pub struct Permit {
     pub epoch: u64,
     /// Its number among the permits of its dependency.
     pub serial: u64,
+    /// When the attempt was promised, and its token taken.
     pub issued: Time,
-    /// The delay of its grant.
+    /// From then to the begin of the attempt.
     pub delay: Nanos,
     /// When it ends: its lifetime runs from the end of the delay.
     pub expires: Time,
@@ -86,10 +87,16 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// The same grant after so much time.
-    pub fn after(self, passed: Nanos) -> Self {
+    /// The same grant, given again at `now`: what is left of its delay, of the life of its
+    /// permit and, for a probe, of the time that the attempt may take.
+    pub fn at(self, now: Time) -> Self {
+        let delay = now.until(self.permit.issued + self.permit.delay);
+        let left = (now + delay).until(self.permit.expires);
+        let passed = self.permit_ttl.saturating_sub(left);
         Self {
-            delay: self.delay.saturating_sub(passed),
+            delay,
+            permit_ttl: self.permit_ttl.min(left),
+            attempt_timeout: self.attempt_timeout.map(|all| all.saturating_sub(passed)),
             ..self
         }
     }

@@ -57,6 +57,14 @@ impl Rate {
         }
     }
 
+    /// Whether all of the burst is free.
+    pub fn is_idle(&self, now: Time) -> bool {
+        let callers = self.callers.iter().flat_map(|callers| callers.values());
+        callers
+            .chain([&self.arrival])
+            .all(|arrival| *arrival <= now)
+    }
+
     fn charged(&self, policy: &policy::Rate, caller: u64, cost: u32, now: Time) -> Time {
         let arrival = match &self.callers {
             Some(callers) if policy.per_caller => match callers.get(&caller) {

@@ -7,7 +7,7 @@
 
 use crate::{
     Nanos, Policy, Time,
-    breaker::{Breaker, Cause, Phase, Trips},
+    breaker::{Breaker, Cause, Ended, Phase, Trips},
     budget::Budget,
     permit::{Outcome, OutcomeKind},
     policy::Detect,
@@ -17,7 +17,9 @@ use crate::{
     window::Counts,
 };
 
-/// Unreported permits that count in one second under the adaptive detector.
+/// Unreported permits that count in one second under the adaptive detector. Who was silent
+/// is not known, so all of them are taken for one instance: one that dies with many calls
+/// out must not trip the fleet, and a fleet that hangs trips within three seconds.
 const SILENT_PER_SECOND: u32 = 2;
 
 /// The state of one dependency.
@@ -34,6 +36,8 @@ pub struct Record {
     /// When anything last happened here.
     pub touched: Time,
     changes: Option<Box<Vec<Change>>>,
+    /// The second of the last silence, and how much of it has counted.
+    silent: (u32, u32),
 }
 
 /// An operator's order.
@@ -123,6 +127,7 @@ impl Record {
             replays: None,
             touched: now,
             changes: None,
+            silent: (0, 0),
         }
     }
 
@@ -198,13 +203,8 @@ impl Record {
     pub fn advance(&mut self, policy: &Policy, context: &Context) {
         let now = context.now;
         self.touched = self.touched.max(now);
-        if self.order.is_some() && self.order_at(now).is_none() {
-            let from = self.ordered_state();
-            self.order = None;
-            self.breaker.level = 0;
-            self.breaker.close(Cause::OverrideExpired, now);
-            self.note_transition(from, now);
-        }
+        self.end_expired_order(now);
+        self.breaker.judge_second(&policy.breaker, now);
         while let Some(silence) = self.tickets.expire(now) {
             self.count_silence(policy, silence.permits, silence.ended, now);
         }
@@ -213,6 +213,18 @@ impl Record {
             if replays.is_empty() {
                 self.replays = None;
             }
+        }
+    }
+
+    /// An override that has expired leaves the breaker closed since then, with no evidence.
+    pub(crate) fn end_expired_order(&mut self, now: Time) {
+        let end = self.order.as_ref().and_then(|order| order.expires);
+        if let Some(end) = end.filter(|end| now >= *end) {
+            let from = self.ordered_state();
+            self.order = None;
+            self.breaker.level = 0;
+            self.breaker.close(Cause::OverrideExpired, end);
+            self.note_transition(from, now);
         }
     }
 
@@ -229,35 +241,39 @@ impl Record {
         if permits == 0 {
             return;
         }
-        let counts = match policy.breaker.detect {
+        let permits = match policy.breaker.detect {
             Detect::Adaptive => {
-                let failures = permits.min(SILENT_PER_SECOND);
-                Counts {
-                    calls: failures,
-                    failures,
-                    slow: 0,
+                let second = (ended.0 / 1_000_000_000) as u32;
+                if second != self.silent.0 {
+                    self.silent = (second, 0);
                 }
+                let counts = permits.min(SILENT_PER_SECOND.saturating_sub(self.silent.1));
+                self.silent.1 += counts;
+                counts
             }
-            Detect::Window(_) => Counts {
-                calls: permits,
-                failures: if policy.breaker.slow_counts_as_failure {
-                    permits
-                } else {
-                    0
-                },
-                slow: permits,
-            },
+            Detect::Window(_) => permits,
         };
-        self.count(policy, counts, ended.min(now), now);
+        let (trips, from) = (self.trips_at(now), self.inner_state(now));
+        let at = ended.min(now);
+        if self
+            .breaker
+            .count_silence(&policy.breaker, permits, at, now, trips)
+        {
+            self.note_transition(from, now);
+        }
+    }
+
+    /// Whether evidence may open the breaker: an operator may have forced it closed.
+    fn trips_at(&self, now: Time) -> Trips {
+        match self.order_at(now) {
+            Some(_) => Trips::Never,
+            None => Trips::WhenReached,
+        }
     }
 
     /// Counts calls of the current epoch and notes the trip, if they bring one.
     pub(crate) fn count(&mut self, policy: &Policy, counts: Counts, at: Time, now: Time) {
-        let trips = match self.order_at(now) {
-            Some(_) => Trips::Never,
-            None => Trips::WhenReached,
-        };
-        let from = self.inner_state(now);
+        let (trips, from) = (self.trips_at(now), self.inner_state(now));
         if self.breaker.count(&policy.breaker, counts, at, now, trips) {
             self.note_transition(from, now);
         }
@@ -272,7 +288,12 @@ impl Record {
         held_lease: bool,
         now: Time,
     ) {
-        self.breaker.note_second(&policy.breaker, outcome, now);
+        self.take_hold(policy, outcome, now);
+        if policy.breaker.mode == crate::policy::Mode::Off {
+            return;
+        }
+        let ended = Ended::one(&policy.breaker, outcome);
+        self.breaker.note_second(&policy.breaker, ended, now);
         if held_lease && self.breaker.phase == Phase::HalfOpen {
             let from = self.inner_state(now);
             if self.breaker.end_probe(&policy.breaker, outcome, now) {
@@ -288,7 +309,6 @@ impl Record {
             };
             self.count(policy, counts, now, now);
         }
-        self.take_hold(policy, outcome, now);
     }
 
     /// A pushback of a policy whose scope is the dependency holds the fleet, for
@@ -306,5 +326,15 @@ impl Record {
             self.held_until = until;
             self.note(Change::Held(now.until(until)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_small_enough_for_a_million_of_them() {
+        assert!(size_of::<Record>() <= 344, "{} bytes", size_of::<Record>());
     }
 }

@@ -62,6 +62,14 @@ impl Replays {
         self.order.push_back((now, key));
     }
 
+    /// Forgets the grants of a permit that is void.
+    pub fn forget_permit(&mut self, serial: u64) {
+        self.answers.retain(|_, (_, remembered)| match remembered {
+            Remembered::Granted(grant) => grant.permit.serial != serial,
+            Remembered::Counted => true,
+        });
+    }
+
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }

@@ -6,6 +6,7 @@
 
 use crate::{
     Policy, Record, Time,
+    breaker::Ended,
     permit::{Outcome, OutcomeKind, Permit, Reported},
     record::Context,
     tickets::Ticket,
@@ -85,7 +86,15 @@ pub fn tally(policy: &Policy, record: &mut Record, tally: &Tally, context: &Cont
     if tally.epoch != record.breaker.epoch {
         return Reported::StaleEpoch;
     }
-    record.count(policy, counts(policy, tally), now, now);
+    let counts = counts(policy, tally);
+    let hanging = tally.timeouts.saturating_add(tally.slow);
+    let ended = Ended {
+        calls: counts.calls,
+        failed: counts.failures,
+        hanging: hanging.min(counts.failures),
+    };
+    record.breaker.note_second(&policy.breaker, ended, now);
+    record.count(policy, counts, now, now);
     Reported::Ok
 }
 

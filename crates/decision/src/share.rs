@@ -16,7 +16,9 @@ impl Share {
     /// The share nearest to `ratio`; `None` where it is negative, not a number or above
     /// [`Self::MAX_RATIO`].
     pub fn from_ratio(ratio: f64) -> Option<Self> {
-        (ratio >= 0.0 && ratio <= Self::MAX_RATIO).then(|| Self((ratio * 1e6).round() as u32))
+        (0.0..=Self::MAX_RATIO)
+            .contains(&ratio)
+            .then(|| Self((ratio * 1e6).round() as u32))
     }
 
     pub fn as_ratio(self) -> f64 {

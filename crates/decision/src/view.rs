@@ -37,7 +37,10 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
     let now = context.now;
     let breaker = &record.breaker;
     let state = record.state(policy, now);
+    let expired = record.order.as_ref().and_then(|order| order.expires);
     let began = match (breaker.phase, record.inner_state(now)) {
+        // Closed by the end of an override that no event has met yet.
+        _ if record.order_at(now).is_none() && expired.is_some() => expired.unwrap_or(now),
         // Awaiting its first probe since the end of the open period.
         (Phase::Open, State::HalfOpen) if state == State::HalfOpen => breaker.open_until,
         _ => breaker.since,
@@ -57,7 +60,7 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
             .level(&policy.budget, context.floor_from(policy), now),
         counts: breaker.counts(now),
         suspicion: breaker.suspicion(now).min(1.0),
-        trips: breaker.trips,
+        trips: u64::from(breaker.trips),
         shadow: (policy.breaker.mode == Mode::Shadow).then(|| record.inner_state(now)),
     }
 }
@@ -70,6 +73,8 @@ pub fn is_idle(record: &Record, idle_for: Nanos, now: Time) -> bool {
         && now.since(record.touched) >= idle_for
         && now >= record.tickets.last_end()
         && now >= record.breaker.last_lease_end()
+        && record.rate.is_idle(now)
+        && record.budget.is_idle(now)
 }
 
 impl fmt::Display for Cause {

@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 use crate::{Nanos, Time, policy, policy::WindowSize};
 
 const BUCKETS: u64 = 10;
+/// The most calls that a window of calls holds.
+const CALLS_MAX: u32 = 10_000;
 
 /// The calls in the window.
 #[derive(Clone, Debug)]
@@ -68,7 +70,7 @@ impl Window {
                 }
             }
             WindowSize::Calls(limit) => Calls::Last {
-                limit: limit.max(1),
+                limit: limit.clamp(1, CALLS_MAX),
                 calls: VecDeque::new(),
                 totals: Counts::default(),
             },
@@ -83,7 +85,9 @@ impl Window {
     pub fn fits(&self, size: WindowSize) -> bool {
         match (&self.calls, size) {
             (Calls::Time { bucket, .. }, WindowSize::Time(span)) => *bucket == bucket_length(span),
-            (Calls::Last { limit, .. }, WindowSize::Calls(calls)) => *limit == calls.max(1),
+            (Calls::Last { limit, .. }, WindowSize::Calls(calls)) => {
+                *limit == calls.clamp(1, CALLS_MAX)
+            }
             (Calls::Time { .. }, WindowSize::Calls(_)) => false,
             (Calls::Last { .. }, WindowSize::Time(_)) => false,
         }
@@ -98,6 +102,47 @@ impl Window {
             true => self.consecutive_failures.saturating_add(count),
             false => 0,
         };
+        self.add(call, count, now);
+    }
+
+    /// Adds `counts` calls whose order is not known: they are mixed evenly, and any
+    /// success ends a row of failures.
+    pub fn record_all(&mut self, counts: Counts, now: Time) {
+        let good = counts.calls.saturating_sub(counts.failures);
+        let slow_good = counts.slow.min(good);
+        let slow_bad = (counts.slow - slow_good).min(counts.failures);
+        let mut kinds = [
+            (true, true, slow_bad),
+            (true, false, counts.failures - slow_bad),
+            (false, true, slow_good),
+            (false, false, good - slow_good),
+        ];
+        self.consecutive_failures = match good {
+            0 => self.consecutive_failures.saturating_add(counts.failures),
+            _ => 0,
+        };
+        if let Calls::Last { limit, .. } = self.calls {
+            shrink(&mut kinds, limit);
+            for call in mixed(kinds) {
+                self.add(call, 1, now);
+            }
+        } else {
+            for (failed, slow, count) in kinds {
+                self.add(Call { failed, slow }, count, now);
+            }
+        }
+    }
+
+    /// Adds `count` calls of which nobody told how they ended: slow ones, and no success
+    /// that would end a row of failures.
+    pub fn record_silent(&mut self, failed: bool, count: u32, now: Time) {
+        if failed {
+            self.consecutive_failures = self.consecutive_failures.saturating_add(count);
+        }
+        self.add(Call { failed, slow: true }, count, now);
+    }
+
+    fn add(&mut self, call: Call, count: u32, now: Time) {
         match &mut self.calls {
             Calls::Time {
                 bucket,
@@ -190,6 +235,37 @@ impl Counts {
             slow: self.slow.saturating_add(other.slow),
         }
     }
+}
+
+/// So many calls that failed or not, were slow or not.
+type Kind = (bool, bool, u32);
+
+/// Keeps the shares of `kinds` and no more than `limit` calls of them.
+fn shrink(kinds: &mut [Kind; 4], limit: u32) {
+    let total: u64 = kinds.iter().map(|kind| u64::from(kind.2)).sum();
+    if total <= u64::from(limit) {
+        return;
+    }
+    let (mut passed, mut given) = (0, 0);
+    for kind in kinds {
+        passed += u64::from(kind.2);
+        let until_here = passed * u64::from(limit) / total;
+        kind.2 = (until_here - given) as u32;
+        given = until_here;
+    }
+}
+
+/// One after the other, each time of the kind that is furthest behind its share.
+fn mixed(kinds: [Kind; 4]) -> impl Iterator<Item = Call> {
+    let total: i64 = kinds.iter().map(|kind| i64::from(kind.2)).sum();
+    let mut given = [0_i64; 4];
+    (1..=total).filter_map(move |step| {
+        let behind = |at: usize| i64::from(kinds[at].2) * step - given[at] * total;
+        let next = (0..4).max_by_key(|at| behind(*at))?;
+        given[next] += 1;
+        let (failed, slow, _) = kinds[next];
+        Some(Call { failed, slow })
+    })
 }
 
 fn bucket_length(span: Nanos) -> u64 {
@@ -317,6 +393,67 @@ mod tests {
         window.record(GOOD, 4, at(0.0));
         let counts = window.counts(at(99.0));
         assert_eq!((counts.calls, counts.failures), (5, 1));
+    }
+
+    #[test]
+    fn any_success_among_calls_of_unknown_order_ends_a_row_of_failures() {
+        let policy = policy::Window {
+            consecutive_failures: 2,
+            ..policy(20_000)
+        };
+        let all = |calls, failures| Counts {
+            calls,
+            failures,
+            slow: 0,
+        };
+        let mut window = ten_seconds();
+        window.record_all(all(6, 5), at(1.0));
+        assert_eq!(window.reached(&policy, false, at(1.0)), None);
+        window.record_all(all(2, 2), at(1.0));
+        assert!(window.reached(&policy, false, at(1.0)).is_some());
+    }
+
+    #[test]
+    fn a_window_of_calls_takes_a_tally_in_the_shares_it_has() {
+        for (calls, failures, kept) in [(1000, 990, 10), (1000, 50, 0), (20, 10, 5), (4, 1, 1)] {
+            let mut window = Window::new(WindowSize::Calls(10), Time::ORIGIN);
+            let slow = 0;
+            window.record_all(
+                Counts {
+                    calls,
+                    failures,
+                    slow,
+                },
+                at(1.0),
+            );
+            let counts = window.counts(at(1.0));
+            assert_eq!(
+                (counts.calls, counts.failures.abs_diff(kept) <= 1),
+                (calls.min(10), true)
+            );
+        }
+    }
+
+    #[test]
+    fn silence_does_not_end_a_row_of_failures() {
+        let policy = policy::Window {
+            consecutive_failures: 2,
+            ..policy(20_000)
+        };
+        let mut window = ten_seconds();
+        window.record(BAD, 1, at(1.0));
+        window.record_silent(false, 3, at(1.0));
+        window.record(BAD, 1, at(1.0));
+        assert!(window.reached(&policy, false, at(1.0)).is_some());
+        assert_eq!(window.counts(at(1.0)).slow, 3);
+    }
+
+    #[test]
+    fn a_window_of_calls_is_bounded_whatever_the_policy_says() {
+        let mut window = Window::new(WindowSize::Calls(u32::MAX), Time::ORIGIN);
+        assert!(window.fits(WindowSize::Calls(u32::MAX)));
+        window.record(BAD, u32::MAX, at(0.0));
+        assert_eq!(window.counts(at(0.0)).calls, CALLS_MAX);
     }
 
     #[test]

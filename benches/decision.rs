@@ -1,0 +1,239 @@
+//! What one decision costs in process: rules, store and permit, without the wire.
+//!
+//! `cargo bench --bench decision`
+
+use std::{
+    future::Future,
+    hint::black_box,
+    pin::pin,
+    sync::{Arc, Barrier},
+    task::{Context, Poll, Waker},
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use holdoff::{
+    clock::Clock,
+    coordinator::{Caller, Coordinator, Decision, Entry, Inquiry, Key, Made, Parts, Subject},
+    durable::{Durable, PermitKey, Start},
+    entropy::Entropy,
+    policy::Source,
+    store::MemoryStore,
+};
+use holdoff_decision::{
+    Ask, Outcome, OutcomeKind, Policy, Question, Record, Sample, Time, acquire, record, report,
+};
+
+type Service = Coordinator<MemoryStore>;
+
+const CALLER: Caller<'static> = Caller {
+    service: "checkout",
+    instance: "checkout-7f9c-1",
+};
+
+/// A future of the memory store is ready at once.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => unreachable!("the memory store never waits"),
+    }
+}
+
+fn service(policies: &str) -> Service {
+    let sources = match policies {
+        "" => Vec::new(),
+        text => vec![Source {
+            name: "bench.yaml".into(),
+            text: text.into(),
+        }],
+    };
+    let start = Start {
+        wall_now: SystemTime::now(),
+        fresh_permit_key: PermitKey([7; 16]),
+    };
+    let parts = Parts {
+        store: MemoryStore::default(),
+        clock: Clock::system(),
+        entropy: Entropy::System,
+        opened: Durable::in_memory(start),
+    };
+    now(Coordinator::start(parts, sources))
+        .expect("the policies are valid")
+        .coordinator
+}
+
+fn ask(service: &Service, dependency: &str, subject: Subject<'_>) -> Decision {
+    let inquiry = Inquiry {
+        key: Key {
+            namespace: "default",
+            dependency,
+        },
+        caller: CALLER,
+        subject,
+        call_id: "",
+        idempotent: true,
+        time_left: None,
+        cost: 1,
+    };
+    now(service.acquire(&inquiry)).expect("a decision")
+}
+
+fn end(service: &Service, decision: &Decision) {
+    let permit = decision.permit.as_ref().expect("a grant");
+    let entry = Entry::Permit(permit, Outcome::of(OutcomeKind::Success));
+    black_box(now(service.report("default", CALLER, &[entry], 0)).expect("a result"));
+}
+
+fn rules(bench: &mut Criterion) {
+    let policy = Policy::default();
+    let question = Ask {
+        question: Question::First,
+        caller: 1,
+        service: 1,
+        call: None,
+        idempotent: true,
+        time_left: None,
+        cost: 1,
+    };
+    bench.bench_function("rules alone: first attempt and its success", |bench| {
+        let mut record = Record::new(1, Time(1));
+        let mut time = 1_u64 << 60;
+        bench.iter(|| {
+            time += 1_000;
+            let sample = Sample::default();
+            let context = record::Context {
+                now: Time(time),
+                sample,
+                restarted: None,
+            };
+            let answer = acquire(&policy, &mut record, black_box(&question), &context);
+            let permit = answer.verdict.expect("a grant").permit;
+            report(
+                &policy,
+                &mut record,
+                &permit,
+                &Outcome::of(OutcomeKind::Success),
+                &context,
+            )
+        });
+    });
+}
+
+fn one_hot_dependency(bench: &mut Criterion) {
+    let hot = service("");
+    bench.bench_function("one hot dependency: first attempt", |bench| {
+        bench.iter(|| black_box(ask(&hot, "payments", Subject::First)));
+    });
+    let pairs = service("");
+    bench.bench_function(
+        "one hot dependency: first attempt and its success",
+        |bench| {
+            bench.iter(|| end(&pairs, &ask(&pairs, "payments", Subject::First)));
+        },
+    );
+    let plenty = "{version: 1, namespaces: {default: {defaults: \
+                  {budget: {floor_per_second: 1000000}, breaker: {mode: off}}}}}";
+    let retries = service(plenty);
+    bench.bench_function(
+        "one hot dependency: first attempt, its failure and the retry",
+        |bench| {
+            bench.iter(|| {
+                let first = ask(&retries, "payments", Subject::First);
+                let made = Made::Permit(first.permit.as_ref().expect("a grant"));
+                let outcome = Outcome::of(OutcomeKind::Failure);
+                black_box(ask(
+                    &retries,
+                    "payments",
+                    Subject::Retry {
+                        attempt: 2,
+                        made,
+                        outcome,
+                    },
+                ))
+            });
+        },
+    );
+    let open = service("");
+    for _ in 0..5 {
+        let first = ask(&open, "payments", Subject::First);
+        let entry = Entry::Permit(
+            first.permit.as_ref().expect("a grant"),
+            Outcome::of(OutcomeKind::Failure),
+        );
+        now(open.report("default", CALLER, &[entry], 0)).expect("a result");
+    }
+    bench.bench_function("one hot dependency: open breaker", |bench| {
+        bench.iter(|| black_box(ask(&open, "payments", Subject::First)));
+    });
+}
+
+fn many_dependencies(bench: &mut Criterion) {
+    for count in [1_000_usize, 1_000_000] {
+        let limits = "{version: 1, max_dependencies_total: 2000000, \
+                      namespaces: {default: {max_dependencies: 1000000}}}";
+        let service = service(limits);
+        let names: Vec<String> = (0..count)
+            .map(|index| format!("dependency/{index:09}"))
+            .collect();
+        for name in &names {
+            end(&service, &ask(&service, name, Subject::First));
+        }
+        let mut next = 0_usize;
+        let title = format!("{count} dependencies: first attempt and its success");
+        bench.bench_function(&title, |bench| {
+            bench.iter(|| {
+                next = (next + 7_919) % count;
+                end(&service, &ask(&service, &names[next], Subject::First));
+            });
+        });
+    }
+}
+
+/// Decisions per second of `threads` threads together, each on its own dependencies.
+fn throughput(service: &Arc<Service>, threads: usize) -> f64 {
+    const RUN: Duration = Duration::from_millis(700);
+    let barrier = Arc::new(Barrier::new(threads));
+    let workers: Vec<_> = (0..threads)
+        .map(|worker| {
+            let (service, barrier) = (Arc::clone(service), Arc::clone(&barrier));
+            thread::spawn(move || {
+                let names: Vec<String> = (0..1000).map(|name| format!("{worker}/{name}")).collect();
+                barrier.wait();
+                let (start, mut made) = (Instant::now(), 0_u64);
+                while start.elapsed() < RUN {
+                    for name in &names {
+                        end(&service, &ask(&service, name, Subject::First));
+                    }
+                    made += names.len() as u64;
+                }
+                made as f64 / start.elapsed().as_secs_f64()
+            })
+        })
+        .collect();
+    workers
+        .into_iter()
+        .map(|worker| worker.join().expect("it does not panic"))
+        .sum()
+}
+
+fn two_threads(_: &mut Criterion) {
+    let service = Arc::new(service(""));
+    let mut ratios: Vec<f64> = (0..7)
+        .map(|_| throughput(&service, 2) / throughput(&service, 1))
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    println!(
+        "two threads over one, 1,000 dependencies each: median {:.2} times (7 runs)",
+        ratios[3]
+    );
+}
+
+criterion_group!(
+    decisions,
+    rules,
+    one_hot_dependency,
+    many_dependencies,
+    two_threads
+);
+criterion_main!(decisions);

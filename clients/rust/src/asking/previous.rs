@@ -1,0 +1,99 @@
+//! The attempt before, on its way to whoever answers the question about the next one.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+use holdoff_decision::{self as decision, MadeUnder};
+
+use super::Made;
+use crate::{
+    client::Client,
+    link::Link,
+    outcome::Outcome,
+    proto::{self, previous::MadeUnder as WireMadeUnder},
+    wire,
+};
+
+/// How the attempt before ended. It is told once, at the latest when nobody asks any more.
+#[derive(Debug)]
+pub(super) struct Previous {
+    client: Client,
+    dependency: Arc<str>,
+    made: Made,
+    pub(super) outcome: Outcome,
+    is_told: AtomicBool,
+    /// This process has counted a first attempt that the service had granted.
+    is_counted_here: AtomicBool,
+}
+
+impl Previous {
+    pub(super) fn new(client: Client, dependency: Arc<str>, made: Made, outcome: Outcome) -> Self {
+        Self {
+            client,
+            dependency,
+            made,
+            outcome,
+            is_told: AtomicBool::new(false),
+            is_counted_here: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn tell(&self) {
+        if !self.is_told.swap(true, Relaxed) {
+            self.client
+                .report(&self.dependency, &self.made, &self.outcome);
+        }
+    }
+
+    /// The service has taken it with a question. What was decided here is told here.
+    pub(super) fn told_to_fleet(&self) {
+        if matches!(self.made, Made::Fleet(_)) {
+            self.is_told.store(true, Relaxed);
+        }
+    }
+
+    /// For the service, with the question about `attempt`. A first attempt made without
+    /// asking is told by the epoch last heard of. A later one cannot be told at all
+    /// (`None`), so a call that has gone on alone ends alone.
+    pub(super) fn on_the_wire(&self, link: &Link, attempt: u32) -> Option<proto::Previous> {
+        let made_under = match &self.made {
+            Made::Fleet(permit) => WireMadeUnder::Permit(permit.clone()),
+            Made::Local(_) if attempt == 2 => {
+                let epoch = link.shared().pushed.epoch(&self.dependency);
+                WireMadeUnder::Epoch(epoch.unwrap_or(0))
+            }
+            Made::Local(_) => return None,
+        };
+        Some(proto::Previous {
+            made_under: Some(made_under),
+            outcome: Some(wire::write_outcome(&self.outcome)),
+        })
+    }
+
+    /// For this process's own record. A first attempt under a permit of the service is
+    /// unknown there, and is counted once.
+    pub(super) fn here(&self, attempt: u32) -> decision::Previous {
+        let made_under = match &self.made {
+            Made::Local(permit) => MadeUnder::Permit(*permit),
+            Made::Fleet(_) if attempt == 2 && !self.is_counted_here.swap(true, Relaxed) => {
+                let inner = self.client.inner();
+                let now = inner.clock.time();
+                MadeUnder::Epoch(inner.local.epoch(&self.dependency, now))
+            }
+            Made::Fleet(_) => MadeUnder::Unknown,
+        };
+        decision::Previous {
+            made_under,
+            outcome: self.outcome.as_decision(),
+        }
+    }
+}
+
+/// A caller that gives up while it asks has still seen how the attempt ended.
+impl Drop for Previous {
+    fn drop(&mut self) {
+        self.tell();
+    }
+}

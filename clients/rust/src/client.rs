@@ -1,0 +1,185 @@
+//! The client: what is shared by all its clones, and where its calls begin.
+
+use std::{sync::Arc, time::Duration};
+
+use holdoff_decision::{
+    Nanos, Policy,
+    policy::{Budget, MaxAttempts, Retry},
+};
+
+use crate::{
+    asking::{Asking, Made},
+    builder::Builder,
+    call::Call,
+    clock::Clock,
+    counters::{Counters, Counting},
+    denied::Denied,
+    link::Link,
+    local::Local,
+    outcome::Outcome,
+    permit::Permit,
+    question::Question,
+};
+
+/// What a client does when the service decides nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnNoDecision {
+    /// Decides by the same rules, over what this process alone knows.
+    #[default]
+    Local,
+    /// Lets first attempts through; retries wait and end as ever.
+    Allow,
+    /// Denies.
+    Deny,
+}
+
+/// Asks holdoff before a call. Cheap to clone; clones share one connection.
+#[derive(Clone, Debug)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) mode: Mode,
+    pub(crate) timeout: Duration,
+    pub(crate) on_no_decision: OnNoDecision,
+    pub(crate) local: Local,
+    pub(crate) clock: Clock,
+    pub(crate) counting: Arc<Counting>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Mode {
+    /// Asks the service.
+    Fleet(Link),
+    /// An operator took holdoff out: all calls pass, retries are local.
+    Bypass,
+    /// No service and no waiting.
+    Testing,
+}
+
+impl Client {
+    /// Settings, to be built.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// For tests of code that makes calls: no service, no waiting, no breaker, at most three
+    /// attempts a call. What can never be retried is not retried here either.
+    pub fn testing() -> Self {
+        const ATTEMPTS: u32 = 3;
+        let policy = Policy {
+            retry: Retry {
+                max_attempts: MaxAttempts::Limited(ATTEMPTS),
+                initial_delay: Nanos::ZERO,
+                ..Retry::default()
+            },
+            budget: Budget {
+                floor_micros_per_second: u64::MAX,
+                ..Budget::default()
+            },
+            ..Policy::default()
+        };
+        Self::of(Inner {
+            mode: Mode::Testing,
+            timeout: Duration::ZERO,
+            on_no_decision: OnNoDecision::Local,
+            local: Local::new(policy),
+            clock: Clock::new(),
+            counting: Arc::default(),
+        })
+    }
+
+    pub(crate) fn of(inner: Inner) -> Self {
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
+    /// A call with all that belongs to it: question, delay, attempt, report, retry.
+    pub fn call(&self, question: impl Into<Question>) -> Call {
+        Call::new(self.clone(), question.into())
+    }
+
+    /// Only the question. [`Permit::wait`] before the attempt, [`Permit::report`] or
+    /// [`Permit::retry`] after it.
+    ///
+    /// # Errors
+    /// The attempt may not be made: by the service's decision, or by a local one.
+    pub async fn acquire(&self, question: impl Into<Question>) -> Result<Permit, Denied> {
+        Asking::first(self.clone(), question.into()).ask().await
+    }
+
+    /// Connects now rather than with the first question, which may then be answered in
+    /// time. False: the service was not reached within `timeout`.
+    pub async fn connect(&self, timeout: Duration) -> bool {
+        match &self.inner.mode {
+            Mode::Fleet(link) => tokio::time::timeout(timeout, link.connect())
+                .await
+                .unwrap_or(false),
+            Mode::Bypass | Mode::Testing => false,
+        }
+    }
+
+    /// Waits until the service has taken all outcomes; for a process that ends now. False:
+    /// some were still on their way after `timeout`.
+    pub async fn flush(&self, timeout: Duration) -> bool {
+        match &self.inner.mode {
+            Mode::Fleet(link) => tokio::time::timeout(timeout, link.flush()).await.is_ok(),
+            Mode::Bypass | Mode::Testing => true,
+        }
+    }
+
+    /// What it has done so far.
+    pub fn counters(&self) -> Counters {
+        self.inner.counting.read()
+    }
+
+    /// How the attempt ended under this permit.
+    pub(crate) fn report(&self, dependency: &Arc<str>, made: &Made, outcome: &Outcome) {
+        match (made, &self.inner.mode) {
+            (Made::Fleet(permit), Mode::Fleet(link)) => {
+                link.shared().reports.push(permit.clone(), outcome);
+            }
+            (Made::Local(permit), _) => {
+                let now = self.inner.clock.time();
+                self.inner.local.report(dependency, permit, outcome, now);
+            }
+            // Permits of the service exist only where there is one.
+            (Made::Fleet(_), Mode::Bypass | Mode::Testing) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DenialReason, OutcomeKind, Safety};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bypass_lets_every_call_through_with_local_retries() {
+        let client = Client::builder().build_bypassed_if(true).unwrap();
+        for _ in 0..100 {
+            let call = client.call("payments");
+            let error = call.run(|_| async { Err::<(), _>(()) }).await.unwrap_err();
+            assert_eq!(error.why.reason, DenialReason::RetryUnsafe);
+        }
+        let mut permit = client
+            .acquire(Question::new("payments").safety(Safety::Idempotent))
+            .await
+            .unwrap();
+        for attempt in 2..=3 {
+            let outcome = Outcome::new(OutcomeKind::Timeout);
+            permit = permit.retry(outcome).await.unwrap().wait().await.unwrap();
+            assert_eq!(permit.attempt(), attempt);
+        }
+        let denied = permit.retry(Outcome::failure()).await.unwrap_err();
+        assert_eq!(denied.reason, DenialReason::AttemptsExhausted);
+        assert!(!client.connect(Duration::from_secs(1)).await);
+    }
+}

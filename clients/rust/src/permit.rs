@@ -1,0 +1,348 @@
+//! Permission for one attempt, in two steps: ask, then say how it ended.
+
+use std::time::Duration;
+
+use holdoff_decision as decision;
+use tokio::time::Instant;
+
+use crate::{
+    asking::{Asking, Made},
+    denied::{DenialReason, Denied},
+    outcome::Outcome,
+    wire,
+};
+
+/// No delay that the service chose is waited for longer.
+const DELAY_MAX: Duration = Duration::from_secs(600);
+/// A probe is given up so long before its lease ends, or a tenth of it if that is more.
+const MARGIN_MIN: Duration = Duration::from_millis(250);
+/// Confirmations and renewals before one attempt; a service that wants more is ill.
+const ROUNDS_MAX: u32 = 100;
+
+/// Permission for one attempt. Dropped unreported, the attempt counts as cancelled.
+#[derive(Debug)]
+#[must_use = "dropped, it reports the attempt as cancelled"]
+pub struct Permit {
+    asking: Asking,
+    /// `None`: reported, or void.
+    made: Option<Made>,
+    /// Taken before the question was sent, so that a lease never seems longer than it is.
+    asked_at: Instant,
+    usable_at: Instant,
+    /// From `usable_at`. `None`: it does not end.
+    lives: Option<Duration>,
+    is_probe: bool,
+    confirm: bool,
+    suggested_timeout: Option<Duration>,
+    /// How long the machine had been suspended when it was granted.
+    mark: Duration,
+}
+
+/// What was granted, by whomever.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    pub(crate) made: Made,
+    pub(crate) delay: Duration,
+    /// From the end of `delay`.
+    pub(crate) lives: Option<Duration>,
+    pub(crate) is_probe: bool,
+    pub(crate) confirm: bool,
+    pub(crate) suggested_timeout: Option<Duration>,
+}
+
+impl From<wire::Granted> for Terms {
+    fn from(granted: wire::Granted) -> Self {
+        Self {
+            made: Made::Fleet(granted.permit),
+            delay: granted.delay,
+            lives: granted.permit_ttl,
+            is_probe: granted.probe,
+            confirm: granted.confirm,
+            suggested_timeout: granted.attempt_timeout,
+        }
+    }
+}
+
+impl From<decision::Grant> for Terms {
+    fn from(grant: decision::Grant) -> Self {
+        Self {
+            made: Made::Local(grant.permit),
+            delay: grant.delay.into(),
+            lives: Some(grant.permit_ttl.into()),
+            is_probe: grant.probe,
+            confirm: grant.confirm,
+            suggested_timeout: grant.attempt_timeout.map(Into::into),
+        }
+    }
+}
+
+impl Permit {
+    /// A delay that does not fit the deadline is not shortened: the permit goes back.
+    pub(crate) fn try_new(asking: Asking, terms: Terms, asked_at: Instant) -> Result<Self, Denied> {
+        let permit = Self {
+            made: Some(terms.made),
+            asked_at,
+            usable_at: Instant::now() + terms.delay.min(DELAY_MAX),
+            lives: terms.lives,
+            is_probe: terms.is_probe,
+            confirm: terms.confirm,
+            suggested_timeout: terms.suggested_timeout,
+            mark: asking.client.inner().clock.mark(),
+            asking,
+        };
+        permit.fits(terms.delay)?;
+        Ok(permit)
+    }
+
+    /// Which attempt it is for: 1 for the first call.
+    pub fn attempt(&self) -> u32 {
+        self.asking.attempt
+    }
+
+    /// How long to wait before the attempt, from now. [`Self::wait`] does it.
+    pub fn delay(&self) -> Duration {
+        self.usable_at.saturating_duration_since(Instant::now())
+    }
+
+    /// Whether the attempt tests a dependency that is thought broken.
+    pub fn is_probe(&self) -> bool {
+        self.is_probe
+    }
+
+    /// Whether it was granted without the service.
+    pub fn is_local(&self) -> bool {
+        matches!(self.made, Some(Made::Local(_)))
+    }
+
+    /// A limit for the attempt that the service finds sensible; it does not bind.
+    pub fn suggested_timeout(&self) -> Option<Duration> {
+        self.suggested_timeout
+    }
+
+    /// How long the attempt may take from now: to the caller's deadline and limit, and for a
+    /// probe to a margin before its lease ends. `None`: nothing limits it.
+    pub fn limit(&self) -> Option<Duration> {
+        [
+            self.asking.question.attempt_timeout,
+            self.asking.time_left(),
+            self.lease_left(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Waits for the delay, and makes sure that the permit still holds then: asks once more
+    /// where the grant said so, and after a suspend.
+    ///
+    /// # Errors
+    /// It holds no more, or the deadline has passed.
+    pub async fn wait(mut self) -> Result<Self, Denied> {
+        for _ in 0..ROUNDS_MAX {
+            tokio::time::sleep_until(self.usable_at).await;
+            self.heed_suspend();
+            self.fits(Duration::ZERO)?;
+            if self.is_over() {
+                // Returns this permit with the question.
+                let again = self.asking.clone();
+                drop(self);
+                self = again.ask().await?;
+                continue;
+            }
+            if !self.confirm {
+                return Ok(self);
+            }
+            self = self.confirmed().await?;
+            if !self.confirm && self.delay().is_zero() {
+                return Ok(self);
+            }
+        }
+        let detail = "the service went on to ask for confirmations";
+        Err(Denied::caller(DenialReason::Unreadable, detail))
+    }
+
+    /// Says how the attempt ended. The call is over with it.
+    pub fn report(mut self, outcome: Outcome) {
+        self.asking.note_outcome(&outcome);
+        self.report_now(&outcome);
+    }
+
+    /// Says how the attempt ended and asks for the next one.
+    ///
+    /// # Errors
+    /// There is no next attempt.
+    pub async fn retry(self, outcome: Outcome) -> Result<Self, Denied> {
+        match self.next(outcome) {
+            Some(asking) => asking.ask().await,
+            None => Err(Denied::caller(DenialReason::PermitVoid, "")),
+        }
+    }
+
+    /// Asks for a second copy of this attempt, which goes on meanwhile.
+    ///
+    /// # Errors
+    /// There is none; the original is not touched.
+    pub async fn hedge(&self) -> Result<Self, Denied> {
+        self.asking.hedge().ask().await
+    }
+
+    /// `None`: it was reported already.
+    pub(crate) fn next(mut self, outcome: Outcome) -> Option<Asking> {
+        let made = self.made.take()?;
+        Some(self.asking.next(made, outcome))
+    }
+
+    async fn confirmed(mut self) -> Result<Self, Denied> {
+        self.confirm = false;
+        let Some(made) = &self.made else {
+            return Ok(self);
+        };
+        let asked_at = Instant::now();
+        let terms = match self.asking.confirm(made).await {
+            Ok(Some(terms)) => terms,
+            Ok(None) => return Ok(self),
+            Err(denied) => {
+                // A denied confirmation has made the permit void; one that was not decided
+                // has left it to be given back.
+                if !matches!(
+                    denied.reason,
+                    DenialReason::NoDecision | DenialReason::Unreadable
+                ) {
+                    self.made = None;
+                }
+                return Err(denied);
+            }
+        };
+        let keeps_permit = matches!(&terms.made, Made::Fleet(permit) if permit.is_empty());
+        if !keeps_permit {
+            self.made = Some(terms.made);
+        }
+        self.asked_at = asked_at;
+        self.usable_at = Instant::now() + terms.delay.min(DELAY_MAX);
+        self.lives = terms.lives.or(self.lives);
+        self.is_probe = terms.is_probe;
+        self.confirm = terms.confirm && !terms.delay.is_zero();
+        self.fits(terms.delay)?;
+        Ok(self)
+    }
+
+    fn fits(&self, delay: Duration) -> Result<(), Denied> {
+        match self.asking.time_left() {
+            Some(left) if delay >= left => Err(Denied::caller(
+                DenialReason::Deadline,
+                format!("it would begin in {delay:?}, and {left:?} are left"),
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The monotonic clock stood still while the machine slept: all ends come earlier.
+    fn heed_suspend(&mut self) {
+        let clock = &self.asking.client.inner().clock;
+        let slept = clock.suspended_since(self.mark);
+        if slept.is_zero() {
+            return;
+        }
+        self.mark = clock.mark();
+        let earlier = |instant: Instant| instant.checked_sub(slept).unwrap_or(instant);
+        self.asking.deadline = self.asking.deadline.map(earlier);
+        self.usable_at = earlier(self.usable_at);
+        self.asked_at = earlier(self.asked_at);
+    }
+
+    fn is_over(&self) -> bool {
+        let late = Instant::now().saturating_duration_since(self.usable_at);
+        self.lives.is_some_and(|lives| late >= lives)
+    }
+
+    fn lease_left(&self) -> Option<Duration> {
+        let lease = self.lives.filter(|_| self.is_probe)?;
+        // A lease shorter than its margin must still be usable, or nothing would recover.
+        let margin = MARGIN_MIN.max(lease / 10).min(lease / 2);
+        let ends = self.asked_at.checked_add(lease - margin)?;
+        Some(ends.saturating_duration_since(Instant::now()))
+    }
+
+    fn report_now(&mut self, outcome: &Outcome) {
+        if let Some(made) = self.made.take() {
+            let asking = &self.asking;
+            asking
+                .client
+                .report(&asking.question.dependency, &made, outcome);
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.report_now(&Outcome::cancelled());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    };
+
+    use super::*;
+    use crate::{
+        Client, OnNoDecision, Question, Safety,
+        client::{Inner, Mode},
+        clock::Clock,
+        local::{self, Local},
+    };
+
+    /// A client on its own, on a machine that sleeps for as many seconds as one sets.
+    fn client_that_sleeps(slept: &Arc<AtomicU64>) -> Client {
+        let slept = Arc::clone(slept);
+        Client::of(Inner {
+            mode: Mode::Bypass,
+            timeout: Duration::ZERO,
+            on_no_decision: OnNoDecision::Local,
+            local: Local::new(local::policy()),
+            clock: Clock::suspended_by(move || Duration::from_secs(slept.load(SeqCst))),
+            counting: Arc::default(),
+        })
+    }
+
+    fn question() -> Question {
+        Question::new("payments").safety(Safety::Idempotent)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn b26c_after_a_suspend_the_deadline_is_looked_at_first() {
+        let slept = Arc::default();
+        let client = client_that_sleeps(&slept);
+        let question = question().deadline(Duration::from_secs(60));
+        let permit = client.acquire(question).await.unwrap();
+        let retry = permit.retry(Outcome::failure()).await.unwrap();
+        slept.store(600, SeqCst);
+        let denied = retry.wait().await.unwrap_err();
+        assert_eq!(denied.reason, DenialReason::Deadline);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn b26c_a_permit_whose_life_ended_in_a_suspend_is_asked_for_anew() {
+        let slept = Arc::default();
+        let client = client_that_sleeps(&slept);
+        let permit = client.acquire(question()).await.unwrap();
+        let asked_at = permit.asked_at;
+        tokio::time::advance(Duration::from_secs(1)).await;
+        slept.store(600, SeqCst);
+        let permit = permit.wait().await.unwrap();
+        assert!(permit.asked_at > asked_at, "another one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn b26c_a_short_sleep_leaves_the_permit_its_rest() {
+        let slept = Arc::default();
+        let client = client_that_sleeps(&slept);
+        let mut permit = client.acquire(question()).await.unwrap();
+        (permit.lives, permit.is_probe) = (Some(Duration::from_secs(60)), true);
+        slept.store(20, SeqCst);
+        let permit = permit.wait().await.unwrap();
+        assert_eq!(permit.limit(), Some(Duration::from_secs(34)));
+    }
+}

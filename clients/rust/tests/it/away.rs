@@ -1,0 +1,341 @@
+//! The service is down, silent or ill, and calls go on.
+
+use std::time::Duration;
+
+use holdoff_client::{
+    Client, DenialReason, DeniedBy, OnNoDecision, Outcome, Question, Safety, proto,
+};
+use tokio::time::Instant;
+use tonic::Code;
+
+use crate::server::{Reply, Scripted, deny, grant};
+
+const TIMEOUT: Duration = Duration::from_millis(50);
+
+fn idempotent() -> Question {
+    Question::new("payments").safety(Safety::Idempotent)
+}
+
+/// How long a question took, and whether it was decided here.
+async fn ask(client: &Client) -> (Duration, bool) {
+    let begun = Instant::now();
+    let permit = client.acquire("payments").await.unwrap();
+    let is_local = permit.is_local();
+    permit.report(Outcome::success());
+    (begun.elapsed(), is_local)
+}
+
+#[tokio::test(start_paused = true)]
+async fn cl2_a_service_absent_from_the_start_costs_nothing() {
+    let service = Scripted::granting();
+    service.kill();
+    let client = service.client();
+    for _ in 0..1_000 {
+        assert_eq!(ask(&client).await, (Duration::ZERO, true));
+    }
+    assert_eq!(client.counters().local_grants, 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cl2_a_silent_service_costs_three_calls_fifty_milliseconds_and_then_none() {
+    let service = Scripted::new(|_| Reply::Never);
+    let client = service.client();
+    let mut slow = 0;
+    for _ in 0..1_000 {
+        let (took, is_local) = ask(&client).await;
+        assert!(is_local && took <= TIMEOUT, "{took:?}");
+        slow += u32::from(!took.is_zero());
+    }
+    assert_eq!(slow, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cl2_a_service_that_stays_silent_is_tried_less_and_less() {
+    let service = Scripted::new(|_| Reply::Never);
+    let client = service.client();
+    let mut slow = Vec::new();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(300) {
+        let at = begun.elapsed().as_secs();
+        if !ask(&client).await.0.is_zero() {
+            slow.push(at);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Three, one early trial, then after 2 to 10, 4 to 20, and 6 to 30 s each time.
+    assert!((9..=53).contains(&slow.len()), "{slow:?}");
+    let first_minute = slow.iter().filter(|at| **at < 60).count();
+    assert!(first_minute <= 14, "{slow:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cl2_all_that_wait_for_a_silent_service_are_let_go_together() {
+    let service = Scripted::new(|_| Reply::Never);
+    let client = service.client();
+    let begun = Instant::now();
+    let mut asking = tokio::task::JoinSet::new();
+    for _ in 0..1_000 {
+        let client = client.clone();
+        asking.spawn(async move { ask(&client).await });
+    }
+    while let Some(done) = asking.join_next().await {
+        assert!(done.unwrap().1);
+    }
+    assert!(begun.elapsed() <= TIMEOUT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn l2_it_comes_back_by_itself_when_the_service_answers_again() {
+    let service = Scripted::new(|_| Reply::Never);
+    let client = service.client();
+    for _ in 0..5 {
+        ask(&client).await;
+    }
+    service.script(|_| grant(Duration::ZERO));
+    let begun = Instant::now();
+    while ask(&client).await.1 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let away = begun.elapsed();
+    assert!(
+        away > Duration::from_millis(900) && away < Duration::from_millis(5_100),
+        "{away:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn l2_after_a_long_outage_a_client_is_back_within_five_seconds_too() {
+    let service = Scripted::granting();
+    let client = service.client();
+    ask(&client).await;
+    service.kill();
+    for _ in 0..120 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(ask(&client).await, (Duration::ZERO, true));
+    }
+    service.start();
+    let begun = Instant::now();
+    while ask(&client).await.1 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(
+        begun.elapsed() < Duration::from_millis(5_100),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_service_is_left_for_the_next_endpoint() {
+    let (first, second) = (Scripted::new(|_| Reply::Never), Scripted::granting());
+    let client = crate::server::failover([&first, &second]);
+    for _ in 0..3 {
+        assert_eq!(ask(&client).await, (TIMEOUT, true));
+    }
+    let begun = Instant::now();
+    while ask(&client).await.1 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(
+        begun.elapsed() < Duration::from_millis(5_100),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(!second.questions().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn b31g_a_service_killed_midway_is_noticed_at_once_and_its_callers_go_on_alone() {
+    let service = Scripted::new(|question| match question.attempt {
+        1 => grant(Duration::ZERO),
+        _ => Reply::Never,
+    });
+    let client = service.client();
+    let permit = client.acquire(idempotent()).await.unwrap();
+    assert!(!permit.is_local());
+    let begun = Instant::now();
+    let killer = service.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        killer.kill();
+    });
+    let retry = permit.retry(Outcome::failure()).await.unwrap();
+    assert!(retry.is_local());
+    assert_eq!(begun.elapsed(), Duration::from_millis(10));
+    assert!(
+        retry.delay() <= Duration::from_millis(100),
+        "the policy's first ceiling"
+    );
+    assert_eq!(ask(&client).await, (Duration::ZERO, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_that_lose_the_service_together_come_back_spread() {
+    let service = Scripted::granting();
+    let clients: Vec<Client> = (0..40).map(|_| service.client()).collect();
+    for client in &clients {
+        assert!(!ask(client).await.1);
+    }
+    service.kill();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    service.start();
+    let begun = Instant::now();
+    let mut waiting = tokio::task::JoinSet::new();
+    for client in clients {
+        waiting.spawn(async move {
+            while ask(&client).await.1 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            begun.elapsed()
+        });
+    }
+    let mut returns = Vec::new();
+    while let Some(at) = waiting.join_next().await {
+        returns.push(at.unwrap());
+    }
+    let within = |from, to| {
+        let range = Duration::from_millis(from)..Duration::from_millis(to);
+        returns.iter().filter(|at| range.contains(at)).count()
+    };
+    assert!(within(0, 5_200) == 40, "{returns:?}");
+    for fifth in 0..5 {
+        assert!(
+            within(fifth * 1_000, fifth * 1_000 + 1_000) < 24,
+            "{returns:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cl2_an_error_of_the_service_is_no_decision_and_is_not_asked_for_long() {
+    for code in [
+        Code::ResourceExhausted,
+        Code::Unavailable,
+        Code::Internal,
+        Code::Unimplemented,
+        Code::Unknown,
+    ] {
+        let service = Scripted::new(move |_| Reply::Fail(code));
+        let client = service.client();
+        for _ in 0..100 {
+            assert!(ask(&client).await.1, "{code:?}");
+        }
+        assert_eq!(service.questions().len(), 3, "{code:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_question_is_decided_here_and_does_not_count_against_the_service() {
+    for code in [
+        Code::InvalidArgument,
+        Code::NotFound,
+        Code::PermissionDenied,
+    ] {
+        let service = Scripted::new(move |_| Reply::Fail(code));
+        let client = service.client();
+        for _ in 0..100 {
+            assert!(ask(&client).await.1);
+        }
+        assert_eq!(service.questions().len(), 100, "{code:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_the_service_would_refuse_never_goes_on_the_wire() {
+    let service = Scripted::granting();
+    let client = service.client();
+    let permit = client.acquire("two words").await.unwrap();
+    assert!(permit.is_local());
+    assert_eq!(service.questions().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_decision_allow_allows_and_deny_denies() {
+    for (setting, is_granted) in [(OnNoDecision::Allow, true), (OnNoDecision::Deny, false)] {
+        let service = Scripted::granting();
+        service.kill();
+        let client = service.builder().on_no_decision(setting).build().unwrap();
+        for _ in 0..20 {
+            let answer = client.acquire("payments").await;
+            match answer {
+                Ok(permit) => permit.report(Outcome::failure()),
+                Err(denied) => {
+                    assert_eq!(denied.reason, DenialReason::NoDecision);
+                    assert!(!is_granted);
+                    continue;
+                }
+            }
+            assert!(is_granted);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn alone_a_dependency_that_fails_is_no_longer_called() {
+    let service = Scripted::granting();
+    service.kill();
+    let client = service.client();
+    let mut calls = 0;
+    let denied = loop {
+        match client.acquire("payments").await {
+            Ok(permit) => permit.report(Outcome::failure()),
+            Err(denied) => break denied,
+        }
+        calls += 1;
+        assert!(calls < 100);
+    };
+    assert_eq!(denied.reason, DenialReason::BreakerOpen);
+    assert_eq!(denied.by, DeniedBy::Local);
+    assert!(denied.retry_after.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_breaker_of_the_fleet_is_kept_to_its_own_end_when_the_service_goes() {
+    let open_for = Duration::from_secs(30);
+    let service = Scripted::new(move |_| deny(proto::DenialReason::BreakerOpen, Some(open_for)));
+    let client = service.client();
+    client.acquire("payments").await.unwrap_err();
+    service.kill();
+    tokio::time::sleep(Duration::from_secs(29)).await;
+    let denied = client.acquire("payments").await.unwrap_err();
+    assert_eq!(
+        (denied.reason, denied.by),
+        (DenialReason::BreakerOpen, DeniedBy::Local)
+    );
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(client.acquire("payments").await.unwrap().is_local());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_begun_alone_tells_the_service_of_its_first_attempt_once_it_is_back() {
+    let service = Scripted::granting();
+    service.kill();
+    let client = service.client();
+    let permit = client.acquire(idempotent()).await.unwrap();
+    assert!(permit.is_local());
+    service.start();
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let retry = permit.retry(Outcome::failure()).await.unwrap();
+    assert!(!retry.is_local());
+    let told = service.questions()[0].previous.clone().unwrap();
+    assert_eq!(told.made_under, Some(proto::previous::MadeUnder::Epoch(0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_endpoint_is_used_only_while_the_first_cannot_be_reached() {
+    let (first, second) = (Scripted::granting(), Scripted::granting());
+    first.kill();
+    let client = crate::server::failover([&first, &second]);
+    assert!(!ask(&client).await.1);
+    assert_eq!(second.questions().len(), 1);
+
+    first.start();
+    tokio::time::sleep(Duration::from_secs(121)).await;
+    assert!(!ask(&client).await.1);
+    assert_eq!(
+        (first.questions().len(), second.questions().len()),
+        (1, 1),
+        "it is home"
+    );
+    assert_eq!(client.counters().no_decision, 0);
+}

@@ -1,0 +1,155 @@
+//! Does a grant still hold? Asked just before an attempt that was delayed for long: the
+//! breaker may have opened since.
+//!
+//! Yes costs and changes nothing, unless the epoch has changed or the attempt must wait
+//! longer or probe: then the caller gets a new permit for the same place and token. No makes
+//! the permit void and gives its place and token back.
+
+use super::{
+    Ask, CONFIRM_ABOVE, Plan, give,
+    looks::{
+        final_denial, kind_of_probe, look_at_breaker, look_at_deadline, look_at_hold,
+        look_at_override, look_at_pushback,
+    },
+    within_lease,
+};
+use crate::{
+    Nanos, Policy, Record,
+    permit::{Denial, DenialReason, Facts, Grant, Permit, PermitKind},
+    record::Context,
+    replay::{About, Key, Remembered},
+    tickets::Ticket,
+};
+
+pub(super) fn confirm(
+    policy: &Policy,
+    record: &mut Record,
+    ask: &Ask,
+    permit: &Permit,
+    context: &Context,
+) -> Result<Grant, Denial> {
+    let now = context.now;
+    let permit = newest(record, ask, *permit, context);
+    if now >= permit.expires || record.tickets.look(permit.serial) != Ticket::Unreported {
+        return Err(final_denial(DenialReason::PermitVoid, Facts::None));
+    }
+    match look_again(policy, record, ask, &permit, context) {
+        Ok(plan) => Ok(keep(policy, record, ask, &permit, plan, context)),
+        Err(denial) => {
+            end(record, &permit, context);
+            if permit.retry > 0 || permit.kind == PermitKind::Hedge {
+                record
+                    .budget
+                    .refund(&policy.budget, ask.caller, permit.issued, now);
+            }
+            Err(denial)
+        }
+    }
+}
+
+/// The permit that an earlier confirmation gave for this one, whose answer may be lost.
+fn newest(record: &Record, ask: &Ask, mut permit: Permit, context: &Context) -> Permit {
+    let Some(replays) = &record.replays else {
+        return permit;
+    };
+    // Serials only rise, so this ends.
+    while let Some(Remembered::Granted(grant)) = replays.find(&key(ask, &permit), context.now)
+        && grant.permit.serial > permit.serial
+    {
+        permit = grant.permit;
+    }
+    permit
+}
+
+fn key(ask: &Ask, permit: &Permit) -> Key {
+    Key {
+        caller: ask.caller,
+        about: About::Confirmation(permit.serial),
+        attempt: 0,
+    }
+}
+
+/// Rules 3, 5, 6 and 8. `probes` in the plan: it must take a lease that it does not hold.
+fn look_again(
+    policy: &Policy,
+    record: &Record,
+    ask: &Ask,
+    permit: &Permit,
+    context: &Context,
+) -> Result<Plan, Denial> {
+    let now = context.now;
+    look_at_override(record, policy, context)?;
+    let planned = now.until(permit.issued + permit.delay);
+    // What was promised for after the hold keeps its place.
+    let held = match now.until(record.held_until) {
+        left if planned >= left => Nanos::ZERO,
+        _ => look_at_hold(policy, record, ask, context)?,
+    };
+    let holds_lease =
+        permit.epoch == record.breaker.epoch && record.breaker.holds_lease(permit.serial, now);
+    let probes = !holds_lease && look_at_breaker(policy, record, ask, held, context)?;
+    let kind = match permit.kind {
+        PermitKind::Probe if holds_lease => PermitKind::Probe,
+        PermitKind::Probe | PermitKind::Call => kind_of_probe(policy, probes, PermitKind::Call),
+        PermitKind::Hedge => kind_of_probe(policy, probes, PermitKind::Hedge),
+    };
+    look_at_pushback(policy, ask, held, kind, context)?;
+    let delay = match kind {
+        PermitKind::Probe => Nanos::ZERO,
+        PermitKind::Call | PermitKind::Hedge => planned.max(held),
+    };
+    look_at_deadline(policy, ask, delay)?;
+    Ok(Plan {
+        delay,
+        probes,
+        retry: permit.retry,
+        kind,
+    })
+}
+
+/// The same permit where nothing has changed for it, otherwise a new one.
+fn keep(
+    policy: &Policy,
+    record: &mut Record,
+    ask: &Ask,
+    permit: &Permit,
+    plan: Plan,
+    context: &Context,
+) -> Grant {
+    let now = context.now;
+    let planned = now.until(permit.issued + permit.delay);
+    let probe = permit.kind == PermitKind::Probe;
+    let same = permit.epoch == record.breaker.epoch && plan.kind == permit.kind;
+    // A probe has no delay, even where the clock has gone back to before its issue.
+    if same && !plan.probes && (probe || plan.delay == planned) {
+        let permit_ttl = (now + plan.delay).until(permit.expires);
+        return Grant {
+            delay: plan.delay,
+            permit: *permit,
+            permit_ttl,
+            probe,
+            confirm: plan.delay > CONFIRM_ABOVE,
+            attempt_timeout: probe.then(|| within_lease(permit_ttl)),
+        };
+    }
+    end(record, permit, context);
+    let mut grant = give(policy, record, plan, now);
+    // The token was taken when the attempt was first promised.
+    grant.permit.issued = permit.issued;
+    grant.permit.delay = now.since(permit.issued).saturating_add(plan.delay);
+    record.replays.get_or_insert_default().remember(
+        key(ask, permit),
+        Remembered::Granted(grant),
+        now,
+    );
+    grant
+}
+
+/// Nothing more can come of this permit.
+fn end(record: &mut Record, permit: &Permit, context: &Context) {
+    record.tickets.settle(permit.serial);
+    record.breaker.end_lease(permit.serial, context.now);
+    if let Some(replays) = &mut record.replays {
+        replays.forget_permit(permit.serial);
+    }
+}

@@ -1,0 +1,14 @@
+//! The rules against their contract: behaviour cases by their ids, laws as properties, an
+//! exhaustive walk of a small world, and the vectors that all languages share.
+
+mod breaker_cases;
+mod budget_cases;
+mod confirming;
+mod decision_cases;
+mod detector_figures;
+mod exhaustive;
+mod fleet;
+mod properties;
+mod report_cases;
+mod silence_and_tallies;
+mod vectors;

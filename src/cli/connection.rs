@@ -1,0 +1,160 @@
+//! The way to a service: one channel, a bound on connecting and on each answer, and one
+//! place where gRPC's errors become exit codes. No retries: a person sees the error and
+//! decides, and a program has a client library.
+
+use std::{future::Future, time::Duration};
+
+use holdoff_client::proto::{
+    coordinator_service_client::CoordinatorServiceClient,
+    operator_service_client::OperatorServiceClient,
+};
+use tokio::time::timeout;
+use tonic::{
+    Request, Response, Status,
+    transport::{Channel, Endpoint},
+};
+
+use super::exit::Failure;
+
+/// How long a connection may take to be there.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long an answer may take.
+pub const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Pages of a thousand dependencies are larger than the usual limit of 4 MiB.
+const MAX_MESSAGE: usize = 32 * 1024 * 1024;
+
+/// A connection to a service.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    server: String,
+    channel: Channel,
+}
+
+impl Connection {
+    /// # Errors
+    /// [`Failure::Usage`] for what is no URL, [`Failure::Unreachable`] where nobody answers.
+    pub async fn open(server: &str) -> Result<Self, Failure> {
+        let channel = connect(server).await?;
+        Ok(Self {
+            server: server.to_owned(),
+            channel,
+        })
+    }
+
+    pub fn coordinator(&self) -> CoordinatorServiceClient<Channel> {
+        CoordinatorServiceClient::new(self.channel.clone())
+    }
+
+    pub fn operator(&self) -> OperatorServiceClient<Channel> {
+        OperatorServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_MESSAGE)
+    }
+
+    /// Waits for an answer, at most [`DEADLINE`].
+    ///
+    /// # Errors
+    /// As [`Failure::from_status`] says.
+    pub async fn answer<T>(
+        &self,
+        asked: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, Failure> {
+        match timeout(DEADLINE, asked).await {
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => Err(self.failure(&status)),
+            Err(_) => Err(Failure::Unreachable {
+                server: self.server.clone(),
+                cause: format!("no answer within {} s", DEADLINE.as_secs()),
+            }),
+        }
+    }
+
+    pub fn failure(&self, status: &Status) -> Failure {
+        Failure::from_status(&self.server, status)
+    }
+}
+
+/// A channel that is connected.
+///
+/// # Errors
+/// As [`Connection::open`].
+pub async fn connect(server: &str) -> Result<Channel, Failure> {
+    let connected = endpoint(server)?.connect().await;
+    connected.map_err(|error| Failure::Unreachable {
+        server: server.to_owned(),
+        cause: root_cause(&error),
+    })
+}
+
+/// A request that tells the service, too, how long we wait.
+pub fn bounded<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(DEADLINE);
+    request
+}
+
+/// Reads a server's address: `http://host:port`, or `host:port` alone.
+///
+/// # Errors
+/// [`Failure::Usage`] for what is neither.
+pub fn endpoint(server: &str) -> Result<Endpoint, Failure> {
+    let refuse = |why: &str| Failure::Usage(format!("--server {server:?}: {why}"));
+    let url = if server.contains("://") {
+        server.to_owned()
+    } else {
+        format!("http://{server}")
+    };
+    if !url.starts_with("http://") {
+        return Err(refuse("must begin with http://; there is no TLS yet"));
+    }
+    let endpoint = Endpoint::from_shared(url)
+        .map_err(|_| refuse("is no URL such as http://127.0.0.1:7460"))?;
+    if endpoint.uri().port().is_none() {
+        return Err(refuse("names no port, such as http://127.0.0.1:7460"));
+    }
+    Ok(endpoint
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .user_agent(concat!("holdoff-cli/", env!("CARGO_PKG_VERSION")))
+        .unwrap_or_else(|_| Endpoint::from_static("http://127.0.0.1:7460")))
+}
+
+/// The innermost cause: "transport error" alone helps nobody.
+pub fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_url_or_a_host_and_a_port() {
+        let uri = |server| endpoint(server).map(|endpoint| endpoint.uri().to_string());
+        assert_eq!(uri("localhost:7460").unwrap(), "http://localhost:7460/");
+        assert_eq!(uri("http://[::1]:1").unwrap(), "http://[::1]:1/");
+        for wrong in [
+            "https://h:1",
+            "http://h",
+            "h",
+            "",
+            "http:// h:1",
+            "tcp://h:1",
+        ] {
+            assert_eq!(uri(wrong).unwrap_err().code(), 2, "{wrong}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_closed_port_is_unreachable_and_says_so() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
+        let failure = Connection::open(&server).await.unwrap_err();
+        assert_eq!(failure.code(), 3);
+        assert!(failure.to_string().contains("refused"), "{failure}");
+    }
+}

@@ -1,0 +1,233 @@
+//! `holdoff events`: what happened, one line each, fit for an incident channel. Times are
+//! UTC and to the second, since people in several places read them.
+
+use std::time::Duration;
+
+use clap::Args;
+use holdoff_client::proto::{
+    BreakerState, Event, ListEventsRequest, ListEventsResponse, WatchEventsRequest,
+    WatchEventsResponse,
+};
+use prost_types::Timestamp;
+
+use super::{
+    Context,
+    connection::{Connection, bounded},
+    escape::escape,
+    exit::{Exit, Failure},
+    output::{self, Format, Ink, Tone},
+    span, words,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  holdoff events --since 1h
+  holdoff events --dependency payments --since 30m
+  holdoff events --follow
+  holdoff events --follow --output json | jq -r .event.detail
+
+Exit codes: 0 shown, or the following was ended by Ctrl-C; 2 wrong use, 3 service unreachable or gone.";
+
+/// Shows what happened, oldest first.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct EventsArgs {
+    /// Of the last so long; without it, all that is remembered
+    #[arg(long, value_name = "DURATION", value_parser = span::parse)]
+    since: Option<Duration>,
+    /// Go on and show events as they come
+    #[arg(long, short)]
+    follow: bool,
+    /// Only of this dependency
+    #[arg(long)]
+    dependency: Option<String>,
+    /// At most so many, the newest of them; 1 to 1000
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, conflicts_with = "follow",
+          value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
+}
+
+/// # Errors
+/// As the service answers.
+pub async fn run(context: &Context, args: EventsArgs) -> Result<Exit, Failure> {
+    let connection = Connection::open(&context.server).await?;
+    if args.follow {
+        return follow(context, &connection, args).await;
+    }
+    let request = bounded(ListEventsRequest {
+        namespace: context.namespace.clone(),
+        dependency: args.dependency.unwrap_or_default(),
+        since: args.since.map(span::to_wire),
+        page_size: args.limit,
+    });
+    let answer = connection
+        .answer(connection.operator().list_events(request))
+        .await?;
+    output::print(&match context.format {
+        Format::Json => output::json("ListEventsResponse", &answer),
+        Format::Table => list(context.ink, &answer),
+    });
+    Ok(Exit::Done)
+}
+
+async fn follow(
+    context: &Context,
+    connection: &Connection,
+    args: EventsArgs,
+) -> Result<Exit, Failure> {
+    // No deadline on the stream: it is meant to last.
+    let asked = WatchEventsRequest {
+        namespace: context.namespace.clone(),
+        dependency: args.dependency.unwrap_or_default(),
+        since: args.since.map(span::to_wire),
+    };
+    let mut operator = connection.operator();
+    let mut events = connection.answer(operator.watch_events(asked)).await?;
+    loop {
+        tokio::select! {
+            next = events.message() => match next {
+                Ok(Some(message)) => output::print(&match context.format {
+                    Format::Json => output::json_line("WatchEventsResponse", &message),
+                    Format::Table => followed(context.ink, &message),
+                }),
+                Ok(None) => return Err(gone(context)),
+                Err(status) => return Err(connection.failure(&status)),
+            },
+            _ = tokio::signal::ctrl_c() => return Ok(Exit::Done),
+        }
+    }
+}
+
+fn gone(context: &Context) -> Failure {
+    Failure::Unreachable {
+        server: context.server.clone(),
+        cause: "the service ended the stream".to_owned(),
+    }
+}
+
+/// All of them, oldest first.
+pub fn list(ink: Ink, answer: &ListEventsResponse) -> String {
+    if answer.events.is_empty() {
+        return "No events.\n".to_owned();
+    }
+    answer.events.iter().map(|event| line(ink, event)).collect()
+}
+
+/// One that came, after a word on those that were lost.
+pub fn followed(ink: Ink, message: &WatchEventsResponse) -> String {
+    let lost = match message.missed {
+        0 => String::new(),
+        1 => "(1 event was missed here)\n".to_owned(),
+        n => format!("({n} events were missed here)\n"),
+    };
+    lost + &message
+        .event
+        .as_ref()
+        .map(|event| line(ink, event))
+        .unwrap_or_default()
+}
+
+/// One event.
+pub fn line(ink: Ink, event: &Event) -> String {
+    let what = ink.paint(tone(event), &format!("{:<17}", words::event(event.kind)));
+    let mut text = format!("{}  {what}", time(event.time.as_ref()));
+    if !event.dependency.is_empty() {
+        text.push_str(&format!("  {}", escape(&event.dependency)));
+    }
+    if event.from != event.to {
+        text.push_str(&format!(
+            "  {} → {}",
+            words::state(event.from),
+            words::state(event.to)
+        ));
+    }
+    if !event.detail.is_empty() {
+        text.push_str(&format!("  {}", escape(&event.detail)));
+    }
+    if !event.owner.is_empty() {
+        text.push_str(&format!("  (by {})", escape(&event.owner)));
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+/// `2026-11-30 19:15:43Z`.
+pub fn time(at: Option<&Timestamp>) -> String {
+    at.and_then(|at| jiff::Timestamp::new(at.seconds, at.nanos).ok())
+        .map_or_else(
+            || "-".to_owned(),
+            |at| at.strftime("%Y-%m-%d %H:%M:%SZ").to_string(),
+        )
+}
+
+fn tone(event: &Event) -> Tone {
+    match event.to() {
+        BreakerState::Open | BreakerState::ForcedOpen => Tone::Bad,
+        BreakerState::HalfOpen | BreakerState::ForcedClosed => Tone::Watch,
+        BreakerState::Closed | BreakerState::Recovering => Tone::Good,
+        BreakerState::Unspecified => Tone::Neutral,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdoff_client::proto::EventKind;
+
+    use super::*;
+
+    fn tripped() -> Event {
+        Event {
+            sequence: 4,
+            time: Some(Timestamp {
+                seconds: 1_796_066_143,
+                nanos: 0,
+            }),
+            kind: EventKind::Tripped.into(),
+            namespace: "default".into(),
+            dependency: "payments".into(),
+            from: BreakerState::Closed.into(),
+            to: BreakerState::Open.into(),
+            epoch: 7,
+            detail: "12 of 20 calls failed".into(),
+            owner: String::new(),
+        }
+    }
+
+    #[test]
+    fn an_event_is_one_line_to_paste() {
+        let reset = Event {
+            kind: EventKind::Reset.into(),
+            from: 0,
+            to: 0,
+            detail: "forged\nline".into(),
+            owner: "bob".into(),
+            ..tripped()
+        };
+        let answer = ListEventsResponse {
+            events: vec![tripped(), reset],
+        };
+        assert_eq!(
+            list(Ink::Plain, &answer),
+            "\
+2026-11-30 19:15:43Z  tripped            payments  closed → open  12 of 20 calls failed
+2026-11-30 19:15:43Z  reset              payments  forged\\nline  (by bob)
+"
+        );
+        assert_eq!(
+            list(Ink::Plain, &ListEventsResponse::default()),
+            "No events.\n"
+        );
+    }
+
+    #[test]
+    fn a_follower_is_told_what_it_missed() {
+        let message = WatchEventsResponse {
+            event: Some(tripped()),
+            missed: 3,
+        };
+        let text = followed(Ink::Plain, &message);
+        assert!(
+            text.starts_with("(3 events were missed here)\n2026-"),
+            "{text}"
+        );
+    }
+}

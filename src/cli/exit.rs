@@ -1,0 +1,147 @@
+//! How a command ends. Scripts read the exit code, so the table of codes is a contract:
+//! 0 done, 1 the answer is no, 2 wrong use, 3 the service could not be asked.
+
+use thiserror::Error;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use super::escape::escape;
+
+/// A command that ran to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// 0.
+    Done,
+    /// 1: the answer is no, and it has been printed.
+    No,
+    /// The exit code of the command that `exec` ran.
+    Command(u8),
+}
+
+/// A command that could not do what it was asked.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// 1: the service, or a file, says no.
+    #[error("{0}")]
+    No(String),
+    /// 2: the command line, the settings or a value is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// 3: nothing was decided.
+    #[error("no answer from {server}: {cause}")]
+    Unreachable { server: String, cause: String },
+}
+
+impl Exit {
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::No => 1,
+            Self::Command(code) => code,
+        }
+    }
+}
+
+impl Failure {
+    pub fn code(&self) -> u8 {
+        match self {
+            Self::No(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Unreachable { .. } => 3,
+        }
+    }
+
+    /// One table from gRPC's codes to exit codes.
+    pub fn from_status(server: &str, status: &Status) -> Self {
+        let text = describe(status);
+        match status.code() {
+            Code::InvalidArgument | Code::OutOfRange => Self::Usage(text),
+            Code::NotFound
+            | Code::AlreadyExists
+            | Code::PermissionDenied
+            | Code::Unauthenticated
+            | Code::FailedPrecondition
+            | Code::Aborted => Self::No(text),
+            // tonic reports a deadline of its own as CANCELLED; what is shed or broken
+            // inside decided nothing either.
+            Code::Ok
+            | Code::Cancelled
+            | Code::Unknown
+            | Code::DeadlineExceeded
+            | Code::ResourceExhausted
+            | Code::Unimplemented
+            | Code::Internal
+            | Code::Unavailable
+            | Code::DataLoss => Self::Unreachable {
+                server: server.to_owned(),
+                cause: format!("{}: {text}", code_name(status.code())),
+            },
+        }
+    }
+}
+
+/// The message of a status, with the fields it names, fit for a terminal.
+fn describe(status: &Status) -> String {
+    let mut text = escape(status.message()).into_owned();
+    let violations = status
+        .get_details_bad_request()
+        .map(|details| details.field_violations)
+        .unwrap_or_default();
+    for violation in violations {
+        if !status.message().contains(&violation.description) {
+            let (field, what) = (escape(&violation.field), escape(&violation.description));
+            text.push_str(&format!("\n  {field}: {what}"));
+        }
+    }
+    if text.is_empty() {
+        text.push_str(code_name(status.code()));
+    }
+    text
+}
+
+/// A gRPC code as the documents write it.
+pub fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_end_has_its_exit_code() {
+        let of = |code| Failure::from_status("http://h:1", &Status::new(code, "text")).code();
+        assert_eq!(Exit::Done.code(), 0);
+        assert_eq!(Exit::No.code(), 1);
+        assert_eq!(of(Code::NotFound), 1);
+        assert_eq!(of(Code::InvalidArgument), 2);
+        assert_eq!(of(Code::Unavailable), 3);
+        assert_eq!(of(Code::Cancelled), 3, "tonic's word for a missed deadline");
+        assert_eq!(of(Code::ResourceExhausted), 3);
+    }
+
+    #[test]
+    fn an_error_from_the_service_cannot_steer_the_terminal() {
+        let status = Status::invalid_argument("dependency \u{1b}[2J: refused");
+        let text = Failure::from_status("s", &status).to_string();
+        assert_eq!(text, "dependency \\u{1b}[2J: refused");
+    }
+}

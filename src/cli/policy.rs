@@ -1,0 +1,336 @@
+//! `holdoff policy`: checks, shows, compares, stores and removes policies. Checking and the
+//! schema need no service; showing and comparing work from files or from a service.
+
+use std::{io::Read, path::PathBuf, time::Duration};
+
+use clap::{Args, Subcommand};
+use holdoff_client::proto::{
+    DeletePolicyRequest, GetPolicyRequest, GetPolicyResponse, ListPoliciesRequest,
+    ListPoliciesResponse, PolicyValue, PutPolicyRequest,
+};
+
+use self::files::Checked;
+use super::{
+    Context,
+    connection::{Connection, bounded},
+    escape::escape_lines,
+    exit::{Exit, Failure},
+    output::{self, Format},
+    overrides, span,
+};
+
+mod files;
+mod render;
+
+/// Not `HOLDOFF_POLICIES`, which `serve` reads: where that is set, `show` and `diff` must
+/// still ask the service.
+const FILES: &str = "HOLDOFF_POLICY_FILES";
+
+const EXAMPLES: &str = "\
+Examples:
+  holdoff policy check --policies policies.yaml --deadline 2s
+  holdoff policy show payments
+  holdoff policy show payments --policies policies.yaml
+  holdoff policy show
+  holdoff policy diff --policies policies.yaml
+  holdoff policy diff --policies new.yaml --against old.yaml
+  holdoff policy apply --policies policies.yaml --reason 'CHG-77'
+  holdoff policy apply --name 'openai:*' --file openai.yaml --reason 'CHG-78'
+  holdoff policy schema > policy.schema.json
+
+Exit codes: 0 done, or no difference; 1 it would be refused, was refused, or differs; 2 wrong use,
+3 service unreachable.";
+
+/// Checks, shows, compares and stores policies.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
+pub struct PolicyArgs {
+    #[command(subcommand)]
+    command: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PolicyCommand {
+    /// Check policy files as a service would, and for what cannot work. Needs no service.
+    Check(CheckArgs),
+    /// Show the policy that a dependency gets, each value with where it came from
+    Show(ShowArgs),
+    /// Show the policies as they are written, from files and from `apply`
+    List,
+    /// Show what files would change
+    Diff(DiffArgs),
+    /// Store policies in a service; they replace its files' entries of the same name
+    Apply(ApplyArgs),
+    /// Remove a stored policy; a file's entry of the same name holds again
+    Delete(DeleteArgs),
+    /// Print the JSON Schema of a policy file
+    Schema,
+}
+
+#[derive(Debug, Args)]
+struct CheckArgs {
+    /// A policy file or a folder of them
+    #[arg(long, value_name = "PATH", env = FILES)]
+    policies: PathBuf,
+    /// How long callers wait: finds attempts that can never run in that time
+    #[arg(long, value_name = "DURATION", value_parser = span::parse_positive)]
+    deadline: Option<Duration>,
+    /// Warnings, too, are exit code 1
+    #[arg(long)]
+    strict: bool,
+}
+
+#[derive(Debug, Args)]
+struct ShowArgs {
+    /// The dependency; without it, the defaults
+    dependency: Option<String>,
+    /// From these files instead of from a service
+    #[arg(long, value_name = "PATH", env = FILES)]
+    policies: Option<PathBuf>,
+    /// The built-in defaults alone
+    #[arg(long, conflicts_with = "policies")]
+    built_in: bool,
+    /// As YAML, to be copied into a policy file
+    #[arg(long)]
+    yaml: bool,
+}
+
+#[derive(Debug, Args)]
+struct DiffArgs {
+    /// The new files
+    #[arg(long, value_name = "PATH", env = FILES)]
+    policies: PathBuf,
+    /// The old files; without it, what the service has for --namespace
+    #[arg(long, value_name = "PATH")]
+    against: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct ApplyArgs {
+    /// All entries of all namespaces of these files
+    #[arg(long, value_name = "PATH", env = FILES, required_unless_present = "file", conflicts_with_all = ["name", "file"])]
+    policies: Option<PathBuf>,
+    /// The dependency, a pattern ending in *, or empty for the namespace's defaults
+    #[arg(long, requires = "file")]
+    name: Option<String>,
+    /// One policy, as under a dependency in a policy file; - is standard input
+    #[arg(long, value_name = "FILE", requires = "name")]
+    file: Option<PathBuf>,
+    /// Who does it; without it, the user that runs the command
+    #[arg(long)]
+    owner: Option<String>,
+    /// Why; it is recorded
+    #[arg(long, default_value = "")]
+    reason: String,
+}
+
+#[derive(Debug, Args)]
+struct DeleteArgs {
+    /// As it was stored; empty for the namespace's defaults
+    name: String,
+    /// Who does it; without it, the user that runs the command
+    #[arg(long)]
+    owner: Option<String>,
+    /// Why; it is recorded
+    #[arg(long, default_value = "")]
+    reason: String,
+}
+
+/// # Errors
+/// As the files are, and as the service answers.
+pub async fn run(context: &Context, args: PolicyArgs) -> Result<Exit, Failure> {
+    match args.command {
+        PolicyCommand::Check(args) => Ok(check(context, &args)),
+        PolicyCommand::Show(args) => show(context, args).await,
+        PolicyCommand::List => list(context).await,
+        PolicyCommand::Diff(args) => diff(context, args).await,
+        PolicyCommand::Apply(args) => apply(context, args).await,
+        PolicyCommand::Delete(args) => delete(context, args).await,
+        PolicyCommand::Schema => {
+            output::print(&output::pretty(&files::schema()));
+            Ok(Exit::Done)
+        }
+    }
+}
+
+fn check(context: &Context, args: &CheckArgs) -> Exit {
+    let checked = files::check(&args.policies, args.deadline);
+    output::print(&match context.format {
+        Format::Json => output::pretty(&checked),
+        Format::Table => {
+            render::checked(context.ink, &args.policies.display().to_string(), &checked)
+        }
+    });
+    if checked.errors.is_empty() && (checked.warnings.is_empty() || !args.strict) {
+        Exit::Done
+    } else {
+        Exit::No
+    }
+}
+
+/// The files, or what is wrong with them, printed.
+fn load(context: &Context, path: &std::path::Path) -> Result<files::Policies, Failure> {
+    files::load(path).map_err(|errors| {
+        let checked = Checked {
+            errors,
+            ..Checked::default()
+        };
+        Failure::No(
+            render::checked(context.ink, &path.display().to_string(), &checked)
+                .trim_end()
+                .to_owned(),
+        )
+    })
+}
+
+async fn show(context: &Context, args: ShowArgs) -> Result<Exit, Failure> {
+    let name = args.dependency.unwrap_or_default();
+    let local = match &args.policies {
+        Some(path) => Some(load(context, path)?),
+        None if args.built_in || name.is_empty() => Some(files::Policies::default()),
+        None => None,
+    };
+    let answer = match local {
+        Some(policies) => {
+            let namespace = if args.policies.is_some() {
+                context.namespace.as_str()
+            } else {
+                ""
+            };
+            policies.explain(namespace, &name).ok_or_else(|| {
+                Failure::No(format!(
+                    "namespace {}: not in these files",
+                    context.namespace
+                ))
+            })?
+        }
+        None => {
+            let request = bounded(GetPolicyRequest {
+                namespace: context.namespace.clone(),
+                dependency: name,
+            });
+            let connection = Connection::open(&context.server).await?;
+            connection
+                .answer(connection.operator().get_policy(request))
+                .await?
+        }
+    };
+    output::print(&shown(context, &answer, args.yaml));
+    Ok(Exit::Done)
+}
+
+fn shown(context: &Context, answer: &GetPolicyResponse, yaml: bool) -> String {
+    match (yaml, context.format) {
+        (true, _) => escape_lines(&answer.document) + "\n",
+        (false, Format::Json) => output::json("GetPolicyResponse", answer),
+        (false, Format::Table) => render::values(context.ink, &answer.values),
+    }
+}
+
+async fn listed(
+    context: &Context,
+    connection: &Connection,
+) -> Result<ListPoliciesResponse, Failure> {
+    let request = bounded(ListPoliciesRequest {
+        namespace: context.namespace.clone(),
+    });
+    connection
+        .answer(connection.operator().list_policies(request))
+        .await
+}
+
+async fn list(context: &Context) -> Result<Exit, Failure> {
+    let connection = Connection::open(&context.server).await?;
+    let answer = listed(context, &connection).await?;
+    output::print(&match context.format {
+        Format::Json => output::json("ListPoliciesResponse", &answer),
+        Format::Table => render::policies(&answer),
+    });
+    Ok(Exit::Done)
+}
+
+async fn diff(context: &Context, args: DiffArgs) -> Result<Exit, Failure> {
+    let new = load(context, &args.policies)?;
+    let changes = match args.against {
+        Some(path) => load(context, &path)?.changes_to(&new),
+        None => {
+            let connection = Connection::open(&context.server).await?;
+            let written = listed(context, &connection).await?;
+            let old = files::Policies::of_service(&context.namespace, &written)
+                .map_err(|cause| Failure::No(format!("the service's policies: {cause}")))?;
+            old.entry_changes_to(&new, &context.namespace)
+        }
+    };
+    output::print(&match context.format {
+        Format::Json => output::pretty(&changes),
+        Format::Table => render::changes(context.ink, &changes),
+    });
+    Ok(if changes.is_empty() {
+        Exit::Done
+    } else {
+        Exit::No
+    })
+}
+
+async fn apply(context: &Context, args: ApplyArgs) -> Result<Exit, Failure> {
+    let owner = overrides::owner(args.owner)?;
+    let entries = match (&args.policies, &args.file) {
+        (Some(path), _) => load(context, path)?.entries(),
+        (None, Some(file)) => vec![files::Entry {
+            namespace: context.namespace.clone(),
+            name: args.name.unwrap_or_default(),
+            document: read(file)?,
+        }],
+        (None, None) => return Err(Failure::Usage("--policies or --file is needed".to_owned())),
+    };
+    let connection = Connection::open(&context.server).await?;
+    for entry in entries {
+        let shown = render::entry_name(&entry.namespace, &entry.name);
+        let request = bounded(PutPolicyRequest {
+            namespace: entry.namespace,
+            name: entry.name,
+            document: entry.document,
+            owner: owner.clone(),
+            reason: args.reason.clone(),
+        });
+        let stored = connection
+            .answer(connection.operator().put_policy(request))
+            .await?;
+        output::print(&match context.format {
+            Format::Json => output::json_line("PutPolicyResponse", &stored),
+            Format::Table => format!("stored {shown}\n"),
+        });
+    }
+    Ok(Exit::Done)
+}
+
+async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit, Failure> {
+    let shown = render::entry_name(&context.namespace, &args.name);
+    let request = bounded(DeletePolicyRequest {
+        namespace: context.namespace.clone(),
+        name: args.name,
+        owner: overrides::owner(args.owner)?,
+        reason: args.reason,
+    });
+    let connection = Connection::open(&context.server).await?;
+    let answer = connection
+        .answer(connection.operator().delete_policy(request))
+        .await?;
+    output::print(&match context.format {
+        Format::Json => output::json("DeletePolicyResponse", &answer),
+        Format::Table => format!("removed {shown}\n"),
+    });
+    Ok(Exit::Done)
+}
+
+/// # Errors
+/// [`Failure::Usage`] where it cannot be read.
+fn read(path: &std::path::Path) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = if path.as_os_str() == "-" {
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(path)
+    };
+    read.map_err(|error| Failure::Usage(format!("--file {}: {error}", path.display())))
+}

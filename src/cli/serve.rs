@@ -1,0 +1,135 @@
+//! `holdoff serve`: reads the settings and hands them on. What it refuses here is what
+//! would be unsafe whatever the service does: an open port without TLS, unasked.
+
+use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
+
+use clap::Args;
+
+use super::{
+    exit::{Exit, Failure},
+    span,
+};
+use crate::settings::{LogFormat, ServeSettings};
+
+const EXAMPLES: &str = "\
+Examples:
+  holdoff serve
+  holdoff serve --policies policies.yaml --data-dir /var/lib/holdoff
+  holdoff serve --listen 127.0.0.1:0 --http off
+  holdoff serve --settings /etc/holdoff/settings.yaml
+
+Exit codes: 0 stopped as asked, 1 could not run (a busy port, an unreadable directory, a refused
+policy), 2 wrong use.";
+
+/// Runs the service.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ServeArgs {
+    /// Where gRPC listens; port 0 picks a free one and prints it
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7460", value_parser = address)]
+    listen: SocketAddr,
+    /// Where /metrics, /healthz and /readyz are served; `off`: nowhere
+    #[arg(long, value_name = "HOST:PORT|off", default_value = "127.0.0.1:7461", value_parser = address_or_off)]
+    http: Http,
+    /// A policy file or a folder of them; it is read again when it changes
+    #[arg(long, value_name = "PATH")]
+    policies: Option<PathBuf>,
+    /// Where policies, overrides, audit records and open breakers are kept; without it, in memory
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Where the fleet's state is kept
+    #[arg(long, value_enum, default_value_t = Store::Memory)]
+    store: Store,
+    /// Allow addresses other than loopback although there is no TLS
+    #[arg(long)]
+    insecure: bool,
+    /// How many cores serve; without it, all of them
+    #[arg(long, value_name = "NUMBER", value_parser = workers)]
+    workers: Option<NonZeroUsize>,
+    /// How long running requests may take to end once a stop was asked for
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = span::parse)]
+    drain: Duration,
+    /// How log lines look
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+}
+
+/// Where the fleet's state is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Store {
+    /// In this process.
+    Memory,
+}
+
+/// An address, or none. (An `Option` would mean "may be left out" to the parser.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Http {
+    Off,
+    At(SocketAddr),
+}
+
+/// # Errors
+/// [`Failure::Usage`] for unsafe settings, [`Failure::No`] where the service cannot run.
+pub fn run(args: ServeArgs) -> Result<Exit, Failure> {
+    let settings = settings(args)?;
+    match crate::server::run(settings) {
+        Ok(()) => Ok(Exit::Done),
+        Err(error) => Err(Failure::No(format!("{error:#}"))),
+    }
+}
+
+/// # Errors
+/// [`Failure::Usage`] for an address that others can reach, without `--insecure`.
+pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
+    let Store::Memory = args.store;
+    let defaults = ServeSettings::default();
+    let http = match args.http {
+        Http::Off => None,
+        Http::At(address) => Some(address),
+    };
+    for (flag, address) in [("--listen", Some(args.listen)), ("--http", http)] {
+        if let Some(address) = address
+            && !address.ip().is_loopback()
+            && !args.insecure
+        {
+            return Err(Failure::Usage(format!(
+                "{flag} {address}: others can reach this address and there is no TLS; \
+                 listen on 127.0.0.1, or say --insecure"
+            )));
+        }
+    }
+    Ok(ServeSettings {
+        listen: args.listen,
+        http,
+        policies: args.policies,
+        data_dir: args.data_dir,
+        insecure: args.insecure,
+        workers: args.workers.unwrap_or(defaults.workers),
+        drain: args.drain,
+        log_format: args.log_format,
+    })
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let numeric = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    numeric
+        .parse()
+        .map_err(|_| "is no address such as 127.0.0.1:7460 or [::1]:7460".to_owned())
+}
+
+fn address_or_off(text: &str) -> Result<Http, String> {
+    match text {
+        "off" => Ok(Http::Off),
+        text => address(text).map(Http::At),
+    }
+}
+
+fn workers(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse::<NonZeroUsize>()
+        .ok()
+        .filter(|count| count.get() <= 1_024)
+        .ok_or_else(|| "must be 1 to 1024".to_owned())
+}

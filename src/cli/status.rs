@@ -1,0 +1,418 @@
+//! `holdoff status`: the fleet in a table, or one dependency on a card.
+
+use std::time::Duration;
+
+use clap::Args;
+use holdoff_client::proto::{
+    BreakerState, Dependency, GetDependencyRequest, ListDependenciesRequest,
+    ListDependenciesResponse,
+};
+
+use super::{
+    Context,
+    connection::{Connection, bounded},
+    escape::escape,
+    exit::{Exit, Failure},
+    output::{self, Format, Ink, Tone},
+    span, words,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  holdoff status
+  holdoff status payments
+  holdoff status --prefix openai: --state open --all
+  holdoff status --output json | jq -r '.dependencies[] | select(.state != \"BREAKER_STATE_CLOSED\") | .name'
+
+Exit codes: 0 shown (whatever the state), 1 no such dependency, 2 wrong use, 3 service unreachable.";
+
+/// Shows the fleet now, or one dependency.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct StatusArgs {
+    /// Show this one alone, with all that is known of it
+    dependency: Option<String>,
+    /// Show all of them; otherwise the first 100
+    #[arg(long, conflicts_with = "dependency")]
+    all: bool,
+    /// Only names that begin so
+    #[arg(long, conflicts_with = "dependency")]
+    prefix: Option<String>,
+    /// Only these states; may be given more than once
+    #[arg(long, value_enum, value_delimiter = ',', conflicts_with = "dependency")]
+    state: Vec<StateArg>,
+}
+
+/// A state, as it is written on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum StateArg {
+    Closed,
+    Open,
+    HalfOpen,
+    Recovering,
+    ForcedOpen,
+    ForcedClosed,
+}
+
+impl From<StateArg> for BreakerState {
+    fn from(state: StateArg) -> Self {
+        match state {
+            StateArg::Closed => Self::Closed,
+            StateArg::Open => Self::Open,
+            StateArg::HalfOpen => Self::HalfOpen,
+            StateArg::Recovering => Self::Recovering,
+            StateArg::ForcedOpen => Self::ForcedOpen,
+            StateArg::ForcedClosed => Self::ForcedClosed,
+        }
+    }
+}
+
+/// # Errors
+/// As the service answers.
+pub async fn run(context: &Context, args: StatusArgs) -> Result<Exit, Failure> {
+    let connection = Connection::open(&context.server).await?;
+    match args.dependency {
+        Some(name) => one(context, &connection, name).await,
+        None => many(context, &connection, args).await,
+    }
+}
+
+async fn one(context: &Context, connection: &Connection, name: String) -> Result<Exit, Failure> {
+    let request = bounded(GetDependencyRequest {
+        namespace: context.namespace.clone(),
+        dependency: name,
+    });
+    let mut operator = connection.operator();
+    let answer = connection.answer(operator.get_dependency(request)).await?;
+    let Some(dependency) = answer.dependency else {
+        return Err(Failure::No("the service knows nothing of it".to_owned()));
+    };
+    output::print(&shown(context, &dependency));
+    Ok(Exit::Done)
+}
+
+/// One dependency in the format that was asked for; overrides print it too.
+pub fn shown(context: &Context, dependency: &Dependency) -> String {
+    match context.format {
+        Format::Json => output::json("Dependency", dependency),
+        Format::Table => card(context.ink, dependency),
+    }
+}
+
+async fn many(
+    context: &Context,
+    connection: &Connection,
+    args: StatusArgs,
+) -> Result<Exit, Failure> {
+    let states: Vec<i32> = args
+        .state
+        .iter()
+        .map(|&state| BreakerState::from(state).into())
+        .collect();
+    let mut page = ListDependenciesResponse::default();
+    loop {
+        let request = bounded(ListDependenciesRequest {
+            namespace: context.namespace.clone(),
+            page_size: if args.all { 1_000 } else { 100 },
+            page_token: std::mem::take(&mut page.next_page_token),
+            name_prefix: args.prefix.clone().unwrap_or_default(),
+            states: states.clone(),
+        });
+        let mut operator = connection.operator();
+        let next = connection
+            .answer(operator.list_dependencies(request))
+            .await?;
+        page.dependencies.extend(next.dependencies);
+        page.next_page_token = next.next_page_token;
+        if !args.all || page.next_page_token.is_empty() {
+            break;
+        }
+    }
+    output::print(&match context.format {
+        Format::Json => output::json("ListDependenciesResponse", &page),
+        Format::Table => list(context.ink, &page),
+    });
+    Ok(Exit::Done)
+}
+
+/// The table.
+pub fn list(ink: Ink, page: &ListDependenciesResponse) -> String {
+    if page.dependencies.is_empty() {
+        return "No dependencies.\n".to_owned();
+    }
+    let headings = [
+        "NAME", "STATE", "SINCE", "FAILED", "BUDGET", "PROBES", "OVERRIDE", "WHY",
+    ];
+    let rows = page.dependencies.iter().map(|d| {
+        let cells = vec![
+            escape(&d.name).into_owned(),
+            state_word(d),
+            span::human_or_dash(d.in_state_for.as_ref()),
+            share(d.failure_ratio),
+            d.budget_left.to_string(),
+            d.probes_out.to_string(),
+            override_short(d),
+            why(d),
+        ];
+        (tone(d), cells)
+    });
+    let mut text = output::table(ink, &headings, rows.collect());
+    if !page.next_page_token.is_empty() {
+        let shown = page.dependencies.len();
+        text.push_str(&format!(
+            "The first {shown}; there are more: --all shows them.\n"
+        ));
+    }
+    text
+}
+
+/// The card.
+pub fn card(ink: Ink, d: &Dependency) -> String {
+    let title = format!(
+        "{} is {}",
+        escape(&d.name),
+        ink.paint(tone(d), &state_word(d))
+    );
+    let since = d.in_state_for.as_ref();
+    let since = since.map_or_else(String::new, |span| {
+        format!(", for {} now", span::human(span::from_wire(span)))
+    });
+    let lines = output::card(&[
+        ("why", escape(&d.detail).into_owned()),
+        ("first probe in", span_or_empty(d.open_for.as_ref())),
+        ("override", override_long(d)),
+        ("held for", span_or_empty(d.held_for.as_ref())),
+        (
+            "failed",
+            format!("{} of the calls in the window", share(d.failure_ratio)),
+        ),
+        (
+            "slow",
+            format!("{} of the calls in the window", share(d.slow_ratio)),
+        ),
+        ("towards a trip", share(d.suspicion)),
+        (
+            "retry budget",
+            format!(
+                "{} left; {} and {} in its window",
+                d.budget_left,
+                counted(d.first_attempts, "first attempt"),
+                match d.retries {
+                    1 => "1 retry".to_owned(),
+                    n => format!("{n} retries"),
+                }
+            ),
+        ),
+        (
+            "out now",
+            format!(
+                "{}, {}",
+                counted(u64::from(d.probes_out), "probe"),
+                counted(d.permits_out, "permit")
+            ),
+        ),
+        ("opened", times(d.trips)),
+        ("epoch", d.epoch.to_string()),
+        ("in shadow mode", shadow(d)),
+        ("namespace", escape(&d.namespace).into_owned()),
+        (
+            "calls",
+            if d.live {
+                String::new()
+            } else {
+                "none yet".to_owned()
+            },
+        ),
+    ]);
+    format!("{title}{since}\n{lines}")
+}
+
+fn state_word(d: &Dependency) -> String {
+    words::state(d.state)
+}
+
+fn tone(d: &Dependency) -> Tone {
+    match d.state() {
+        BreakerState::Closed if d.held_for.is_some() => Tone::Watch,
+        BreakerState::Closed => Tone::Good,
+        BreakerState::Open | BreakerState::ForcedOpen => Tone::Bad,
+        BreakerState::HalfOpen | BreakerState::Recovering | BreakerState::ForcedClosed => {
+            Tone::Watch
+        }
+        BreakerState::Unspecified => Tone::Neutral,
+    }
+}
+
+fn why(d: &Dependency) -> String {
+    let held = d.held_for.as_ref().map(span::from_wire);
+    let held = held.filter(|span| *span > Duration::ZERO);
+    match held {
+        Some(span) => format!("held for {}; {}", span::human(span), escape(&d.detail)),
+        None => escape(&d.detail).into_owned(),
+    }
+}
+
+fn override_short(d: &Dependency) -> String {
+    d.r#override.as_ref().map_or_else(
+        || "-".to_owned(),
+        |order| {
+            let ends = order.expires_in.as_ref().map_or_else(String::new, |left| {
+                format!(", {} left", span::human(span::from_wire(left)))
+            });
+            format!("{}{ends}", escape(&order.owner))
+        },
+    )
+}
+
+fn override_long(d: &Dependency) -> String {
+    d.r#override.as_ref().map_or_else(String::new, |order| {
+        let ends = order.expires_in.as_ref().map_or_else(
+            || "until it is released".to_owned(),
+            |left| format!("{} left", span::human(span::from_wire(left))),
+        );
+        format!(
+            "{} by {}: {} ({ends})",
+            words::override_kind(order.kind),
+            escape(&order.owner),
+            escape(&order.reason),
+        )
+    })
+}
+
+fn shadow(d: &Dependency) -> String {
+    match d.shadow_state() {
+        BreakerState::Unspecified => String::new(),
+        BreakerState::Closed
+        | BreakerState::Open
+        | BreakerState::HalfOpen
+        | BreakerState::Recovering
+        | BreakerState::ForcedOpen
+        | BreakerState::ForcedClosed => format!("it would be {}", words::state(d.shadow_state)),
+    }
+}
+
+fn span_or_empty(span: Option<&prost_types::Duration>) -> String {
+    span.map_or_else(String::new, |span| span::human(span::from_wire(span)))
+}
+
+fn times(count: u64) -> String {
+    match count {
+        0 => "never".to_owned(),
+        1 => "once".to_owned(),
+        n => format!("{n} times"),
+    }
+}
+
+fn counted(count: u64, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    }
+}
+
+/// A share as a percentage; whole ones from ten up.
+pub fn share(ratio: f64) -> String {
+    let percent = (ratio * 100.0).clamp(0.0, 100.0);
+    if percent >= 10.0 || percent == 0.0 {
+        format!("{percent:.0} %")
+    } else {
+        format!("{percent:.1} %")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdoff_client::proto::{Override, OverrideKind};
+
+    use super::*;
+
+    fn wire(seconds: i64) -> Option<prost_types::Duration> {
+        Some(prost_types::Duration { seconds, nanos: 0 })
+    }
+
+    fn open() -> Dependency {
+        Dependency {
+            namespace: "default".into(),
+            name: "payments".into(),
+            state: BreakerState::Open.into(),
+            epoch: 8,
+            in_state_for: wire(192),
+            open_for: wire(8),
+            detail: "12 of 20 calls failed".into(),
+            probes_out: 1,
+            budget_left: 4,
+            first_attempts: 100,
+            retries: 16,
+            failure_ratio: 0.6,
+            slow_ratio: 0.045,
+            suspicion: 1.0,
+            trips: 2,
+            live: true,
+            ..Default::default()
+        }
+    }
+
+    fn forced() -> Dependency {
+        Dependency {
+            name: "search\u{1b}[2J".into(),
+            state: BreakerState::ForcedOpen.into(),
+            in_state_for: wire(60),
+            r#override: Some(Override {
+                kind: OverrideKind::ForceOpen.into(),
+                owner: "alice".into(),
+                reason: "migration".into(),
+                expires_in: wire(540),
+                ..Default::default()
+            }),
+            detail: "forced by alice: migration".into(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn the_table_shows_each_dependency_on_a_line() {
+        let page = ListDependenciesResponse {
+            dependencies: vec![open(), forced()],
+            next_page_token: "x".into(),
+        };
+        assert_eq!(
+            list(Ink::Plain, &page),
+            "\
+NAME             STATE        SINCE     FAILED  BUDGET  PROBES  OVERRIDE         WHY
+payments         open         3 m 12 s  60 %    4       1       -                12 of 20 calls failed
+search\\u{1b}[2J  forced-open  1 m       0 %     0       0       alice, 9 m left  forced by alice: migration
+The first 2; there are more: --all shows them.
+"
+        );
+        assert_eq!(
+            list(Ink::Plain, &ListDependenciesResponse::default()),
+            "No dependencies.\n"
+        );
+    }
+
+    #[test]
+    fn the_card_says_all_that_is_known() {
+        assert_eq!(
+            card(Ink::Plain, &open()),
+            "\
+payments is open, for 3 m 12 s now
+  why             12 of 20 calls failed
+  first probe in  8.0 s
+  failed          60 % of the calls in the window
+  slow            4.5 % of the calls in the window
+  towards a trip  100 %
+  retry budget    4 left; 100 first attempts and 16 retries in its window
+  out now         1 probe, 0 permits
+  opened          2 times
+  epoch           8
+  namespace       default
+"
+        );
+        let card = card(Ink::Plain, &forced());
+        assert!(
+            card.contains("override        forced open by alice: migration (9 m left)\n"),
+            "{card}"
+        );
+        assert!(!card.contains('\u{1b}'));
+    }
+}
