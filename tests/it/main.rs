@@ -9,5 +9,6 @@ mod names;
 mod operators;
 mod overrides;
 mod probes;
+mod process;
 mod returning;
 mod sessions;
