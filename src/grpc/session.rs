@@ -87,8 +87,8 @@ fn push<S: Store>(
 ) -> ReceiverStream<Result<SessionResponse, Status>> {
     let (room, updates) = mpsc::channel(AHEAD);
     tokio::spawn(async move {
-        let first = tokio::time::Instant::now() + RENEW_EVERY;
-        let mut renewal = tokio::time::interval_at(first, RENEW_EVERY);
+        let mut renewal = tokio::time::interval(RENEW_EVERY);
+        renewal.reset();
         loop {
             let changed = tokio::select! {
                 () = room.closed() => break,

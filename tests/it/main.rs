@@ -3,6 +3,7 @@
 
 mod acquire;
 mod bad_input;
+mod concurrency;
 mod contract;
 mod harness;
 mod names;
@@ -12,3 +13,4 @@ mod probes;
 mod process;
 mod returning;
 mod sessions;
+mod tidy;

@@ -261,6 +261,7 @@ async fn what_was_acknowledged_survives_a_kill_at_any_instant() {
             told
         });
         let (url, work_seed) = (running.url.clone(), random.random());
+        #[allow(clippy::disallowed_methods, reason = "a real process is killed")]
         let killer = tokio::task::spawn_blocking(move || {
             std::thread::sleep(deadline);
             running.kill();
