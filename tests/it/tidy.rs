@@ -11,13 +11,10 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const LINES_MAX: usize = 500;
 
 /// Files that are longer, with the reason.
-const LONGER: &[(&str, &str)] = &[
-    ("crates/decision/src/acquire.rs", "being split by rule"),
-    (
-        "src/policy/raw.rs",
-        "one table of all fields of a policy file",
-    ),
-];
+const LONGER: &[(&str, &str)] = &[(
+    "crates/decision/src/breaker.rs",
+    "one state machine; by a handful of lines",
+)];
 
 /// Where a clock is read besides `src/clock.rs`, with the reason.
 const CLOCK_READERS: &[(&str, &str)] = &[
@@ -175,9 +172,10 @@ fn no_file_is_longer_than_five_hundred_lines() {
 
 #[test]
 fn every_file_says_what_it_is() {
-    let silent = sources()
-        .into_iter()
-        .filter(|source| !source.text.starts_with("//! "));
+    let silent = sources().into_iter().filter(|source| {
+        let beside_its_code = source.path.ends_with("/tests.rs");
+        !beside_its_code && !source.text.starts_with("//! ")
+    });
     assert_none(
         "without //! at its start",
         silent.map(|source| source.path).collect(),
@@ -386,8 +384,10 @@ fn every_vector_file_is_read_by_a_test() {
     {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+        // By its name, or by its stem where the reader of all of them adds the rest.
         let read = sources.iter().any(|source| {
-            source.text.contains(&name) || source.text.contains(&format!("vectors!({stem}"))
+            let reader = source.path.contains("vectors") && source.is_test();
+            source.text.contains(&name) || (reader && source.text.contains(&format!("\"{stem}\"")))
         });
         if !read {
             found.push(name);
