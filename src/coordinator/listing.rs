@@ -110,7 +110,10 @@ impl<S: Store> Coordinator<S> {
                 self.id(key),
                 key.namespace,
                 |_| Err(StoreError::Unknown),
-                |slot| shown(slot, &context),
+                |slot| {
+                    self.renew(slot);
+                    shown(slot, &context)
+                },
             )
             .await;
         match seen {

@@ -5,6 +5,7 @@ mod acquire;
 mod bad_input;
 mod concurrency;
 mod contract;
+mod granting;
 mod harness;
 mod names;
 mod operators;

@@ -507,3 +507,152 @@ async fn boot(client: &mut Client) -> u64 {
         }
     }
 }
+
+/// One request over plain HTTP: the status line's code and the body.
+fn http(address: &str, request: &str) -> (u16, String) {
+    use std::io::Write;
+    let mut socket = std::net::TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let body = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
+    (code.expect("a status line"), body.to_owned())
+}
+
+fn terminate(child: &Child) {
+    let sent = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
+#[tokio::test]
+async fn health_and_metrics_are_served_over_http_and_sigterm_ends_it_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let mut child = Command::new(BINARY)
+        .args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--http",
+            "127.0.0.1:0",
+            "--drain",
+            "300ms",
+        ])
+        .args(["--data-dir", data.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut says = |what: &str| {
+        lines
+            .next()
+            .unwrap()
+            .unwrap()
+            .strip_prefix(what)
+            .unwrap()
+            .to_owned()
+    };
+    let (grpc, at) = (says("holdoff: gRPC on "), says("holdoff: HTTP on "));
+    let running = Running {
+        child,
+        url: format!("http://{grpc}"),
+    };
+    let get = |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        http(&at, &request)
+    };
+    assert_eq!(get("/healthz").0, 200);
+    assert_eq!(get("/readyz").0, 200);
+    assert_eq!(get("/nothing").0, 404);
+    assert_eq!(http(&at, "\0\x01\x02 garbage\r\n\r\n").0, 400);
+    let mut client = Client::connect(&running.url).await;
+    client.granted(first("d")).await;
+    let (code, metrics) = get("/metrics");
+    assert_eq!(code, 200);
+    assert!(
+        metrics.contains("holdoff_grants_total{kind=\"first\"} 1"),
+        "{metrics}"
+    );
+    assert!(!metrics.contains("\"d\""));
+    client
+        .force(forced("d", OverrideKind::ForceOpen))
+        .await
+        .unwrap();
+    // A stream that never ends by itself does not hold the stop up for ever.
+    let watched = client
+        .operates
+        .watch_events(WatchEventsRequest::default())
+        .await
+        .unwrap();
+    terminate(&running.child);
+    let mut running = running;
+    let status = tokio::task::spawn_blocking(move || running.child.wait().unwrap())
+        .await
+        .unwrap();
+    assert_eq!(status.code(), Some(0));
+    drop(watched);
+    let policies = written(dir.path(), "policies.yaml", "version: 1\n");
+    let again = Running::start(&data, &policies);
+    let mut client = Client::connect(&again.url).await;
+    assert_eq!(client.get("d").await.state(), BreakerState::ForcedOpen);
+}
+
+#[tokio::test]
+async fn policy_files_that_change_are_taken_and_bad_ones_change_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("policies");
+    std::fs::create_dir(&folder).unwrap();
+    let of = |attempts: u32| policy_of_d(&format!("{{retry: {{max_attempts: {attempts}}}}}"));
+    written(&folder, "a.yaml", &of(4));
+    let running = Running::start(&dir.path().join("data"), &folder);
+    let mut client = Client::connect(&running.url).await;
+    let watched = client.operates.watch_events(WatchEventsRequest::default());
+    let mut watched = watched.await.unwrap().into_inner();
+    let mut told = async |kind: EventKind| {
+        loop {
+            let event = watched.message().await.unwrap().unwrap().event.unwrap();
+            if event.kind() == kind {
+                return event.detail;
+            }
+        }
+    };
+    // Atomically, as editors and deployments do.
+    let next = written(dir.path(), "next", &of(9));
+    std::fs::rename(next, folder.join("a.yaml")).unwrap();
+    told(EventKind::PoliciesReloaded).await;
+    let request = GetPolicyRequest {
+        dependency: "d".into(),
+        ..Default::default()
+    };
+    let attempts = async |client: &mut Client| {
+        let policy = client
+            .operates
+            .get_policy(request.clone())
+            .await
+            .unwrap()
+            .into_inner();
+        let value = policy
+            .values
+            .into_iter()
+            .find(|value| value.field == "retry.max_attempts");
+        value.unwrap().value
+    };
+    assert_eq!(attempts(&mut client).await, "9");
+    written(
+        &folder,
+        "a.yaml",
+        "version: 1\nnamespaces: {default: {unheard_of: 1}}\n",
+    );
+    let detail = told(EventKind::PoliciesRefused).await;
+    assert!(
+        detail.contains("a.yaml") && detail.contains("unheard_of"),
+        "{detail}"
+    );
+    assert_eq!(attempts(&mut client).await, "9");
+    client.granted(first("d")).await;
+}
