@@ -6,6 +6,7 @@ mod budget_cases;
 mod confirming;
 mod decision_cases;
 mod detector_figures;
+mod evidence_parts;
 mod exhaustive;
 mod fleet;
 mod properties;
