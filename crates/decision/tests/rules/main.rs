@@ -3,6 +3,7 @@
 
 mod breaker_cases;
 mod budget_cases;
+mod check_cases;
 mod confirming;
 mod decision_cases;
 mod detector_figures;
