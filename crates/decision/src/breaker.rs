@@ -333,6 +333,8 @@ impl Breaker {
                 };
                 self.weigh(policy, counts, at, now)
             }
+            // Where slowness is not looked at, silence would only thin the failures out.
+            Detect::Window(_) if !watches_slow(policy) && !policy.slow_counts_as_failure => None,
             Detect::Window(thresholds) => {
                 let window = self.window(thresholds, now);
                 window.record_silent(policy.slow_counts_as_failure, permits, at);
