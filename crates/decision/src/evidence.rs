@@ -49,6 +49,8 @@ pub const RECENT: Nanos = Nanos::from_secs(2);
 /// While there is evidence: for one to two of these, so that the evidence of a fleet that has
 /// shrunk to one instance is that one's.
 pub const SINCE: Nanos = Nanos::from_secs(30);
+/// Up to so many active instances the failing ones are counted by name.
+const FEW: u32 = 10;
 /// Without a failure for so long, and without a fault, nobody is tracked any more.
 const QUIET: Nanos = Nanos::from_secs(60);
 
@@ -70,6 +72,7 @@ pub struct Reporters {
     /// Calls counted.
     calls: u64,
     size: Option<WindowSize>,
+    news: Option<News>,
 }
 
 /// One instance that has failed.
@@ -96,11 +99,21 @@ struct Fault {
     tried_until: Time,
 }
 
-/// What one instance reported; `None`: permits that nobody did.
+/// Calls that ended, as one instance reported them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard {
+    /// `None`: permits that nobody reported.
     pub reporter: Option<u64>,
     pub counts: Counts,
+    /// When they ended.
+    pub at: Time,
+}
+
+/// An instance got a breaker of its own, or lost it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    Refused { caller: u64, refused_for: Nanos },
+    Recovered { caller: u64 },
 }
 
 /// The word of these rules.
@@ -153,6 +166,7 @@ impl Reporters {
             row: 0,
             calls: 0,
             size: None,
+            news: None,
         }
     }
 
@@ -161,9 +175,22 @@ impl Reporters {
         self.active.note(reporter, SINCE, now);
     }
 
-    /// Instances that are active, of which `recent` ended an attempt lately.
-    pub fn active(&self, recent: u32, now: Time) -> u32 {
-        self.active.count(SINCE, now).max(recent)
+    /// Instances that are active; `recent`: those that ended an attempt lately. Never more
+    /// than there are. Exact for those that fail; of the others what their bits show.
+    pub fn active(&self, recent: &Sketch<1>, now: Time) -> u32 {
+        let counted = self.active.count(SINCE, now).max(recent.count(RECENT, now));
+        if counted > FEW {
+            return counted;
+        }
+        let named = self.names.iter().zip(&self.held);
+        let named = named.filter(|(_, held)| now.since(held.heard) < SINCE);
+        let names = || named.clone().map(|(name, _)| *name);
+        let others = (self.active.count_others(names(), SINCE, now)).max(recent.count_others(
+            names(),
+            RECENT,
+            now,
+        ));
+        counted.max(names().count() as u32 + others)
     }
 
     /// How long this instance is still refused; `None`: it is not.
@@ -174,7 +201,7 @@ impl Reporters {
     }
 
     /// As [`Self::refused`], for an attempt that was granted before.
-    pub fn refused_for_all(&self, name: u64, now: Time) -> Option<Nanos> {
+    pub fn refused_still(&self, name: u64, now: Time) -> Option<Nanos> {
         let left = now.until(self.held.get(self.index(name)?)?.fault?.refused_until);
         (!left.is_zero()).then_some(left)
     }
@@ -187,6 +214,17 @@ impl Reporters {
         {
             fault.tried_until = until;
         }
+    }
+
+    /// Whether this instance has a breaker of its own.
+    pub fn has_fault(&self, name: u64) -> bool {
+        let held = self.index(name).and_then(|index| self.held.get(index));
+        held.is_some_and(|held| held.fault.is_some())
+    }
+
+    /// Whose fault began or ended since this was last called.
+    pub fn take_news(&mut self) -> Option<News> {
+        self.news.take()
     }
 
     /// Instances that have a breaker of their own.
@@ -262,8 +300,26 @@ impl Reporters {
         named.max(usize::from(has_part(&self.silence))) >= limits.quorum
     }
 
+    /// Gives an instance a breaker of its own, unless it has one.
+    fn refuse(&mut self, policy: &policy::Breaker, caller: u64, at: Time) {
+        if let Some(reporter) = self.find(Some(caller))
+            && reporter.fault.is_none()
+        {
+            reporter.fault = Some(Fault {
+                refused_until: at + policy.open_for,
+                tried_until: Time::ORIGIN,
+            });
+            let refused_for = policy.open_for;
+            self.news = Some(News::Refused {
+                caller,
+                refused_for,
+            });
+        }
+    }
+
     /// A success in a try ends a fault.
-    fn end_fault(&mut self, heard: &Heard, at: Time) {
+    fn end_fault(&mut self, heard: &Heard) {
+        let at = heard.at;
         let succeeded = heard.counts.calls > 0 && heard.counts.failures == 0;
         if let Some(reporter) = self.find(heard.reporter) {
             reporter.heard = reporter.heard.max(at);
@@ -273,6 +329,7 @@ impl Reporters {
                     .is_some_and(|fault| at >= fault.refused_until)
             {
                 (reporter.fault, reporter.own, reporter.own_window) = (None, 0.0, None);
+                self.news = heard.reporter.map(|caller| News::Recovered { caller });
             }
         }
     }
@@ -281,14 +338,5 @@ impl Reporters {
 impl Reporter {
     fn in_row(&self, row: u32) -> u32 {
         if self.row.0 == row { self.row.1 } else { 0 }
-    }
-
-    fn refuse(&mut self, policy: &policy::Breaker, at: Time) {
-        if self.fault.is_none() {
-            self.fault = Some(Fault {
-                refused_until: at + policy.open_for,
-                tried_until: Time::ORIGIN,
-            });
-        }
     }
 }

@@ -40,31 +40,50 @@ impl<const WORDS: usize> Sketch<WORDS> {
     pub fn note(&mut self, name: u64, length: Nanos, now: Time) {
         self.turn(length, now);
         let current = &mut self.bits[(self.generation % 2) as usize];
-        let (mut rest, mut set) = (mixed(name), [Self::BITS; 3]);
-        for at in 0..set.len() {
-            // Three different bits; a draw that repeats one takes the next bit.
-            let mut bit = (rest % u64::from(Self::BITS)) as u32;
-            while set.contains(&bit) {
-                bit = (bit + 1) % Self::BITS;
-            }
-            set[at] = bit;
-            rest /= u64::from(Self::BITS);
+        for bit in Self::bits_of(name) {
             current[(bit / 32) as usize] |= 1 << (bit % 32);
         }
     }
 
     /// How many were heard of within one to two generations. Changes nothing.
     pub fn count(&self, length: Nanos, now: Time) -> u32 {
+        let bits = self.held(length, now);
+        let set: u32 = bits.iter().map(|word| word.count_ones()).sum();
+        set.div_ceil(3)
+    }
+
+    /// How many besides these, whose bits are not counted.
+    pub fn count_others(&self, names: impl Iterator<Item = u64>, length: Nanos, now: Time) -> u32 {
+        let mut bits = self.held(length, now);
+        for bit in names.flat_map(Self::bits_of) {
+            bits[(bit / 32) as usize] &= !(1 << (bit % 32));
+        }
+        let set: u32 = bits.iter().map(|word| word.count_ones()).sum();
+        set.div_ceil(3)
+    }
+
+    /// The three bits of a name. A draw that repeats one takes the next bit.
+    fn bits_of(name: u64) -> [u32; 3] {
+        let (mut rest, mut set) = (mixed(name), [Self::BITS; 3]);
+        for at in 0..set.len() {
+            let mut bit = (rest % u64::from(Self::BITS)) as u32;
+            while set.contains(&bit) {
+                bit = (bit + 1) % Self::BITS;
+            }
+            set[at] = bit;
+            rest /= u64::from(Self::BITS);
+        }
+        set
+    }
+
+    fn held(&self, length: Nanos, now: Time) -> [u32; WORDS] {
         let passed = generation(length, now).saturating_sub(self.generation);
         let newest = (self.generation % 2) as usize;
-        let set: u32 = (0..WORDS)
-            .map(|word| match passed {
-                0 => (self.bits[0][word] | self.bits[1][word]).count_ones(),
-                1 => self.bits[newest][word].count_ones(),
-                _ => 0,
-            })
-            .sum();
-        set.div_ceil(3)
+        std::array::from_fn(|word| match passed {
+            0 => self.bits[0][word] | self.bits[1][word],
+            1 => self.bits[newest][word],
+            _ => 0,
+        })
     }
 
     fn turn(&mut self, length: Nanos, now: Time) {

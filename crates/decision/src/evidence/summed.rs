@@ -1,6 +1,6 @@
 //! The adaptive sum, kept by instance.
 
-use super::{Heard, Judged, Limits, Reporters, Sum};
+use super::{Heard, Judged, Limits, Reporters, Sketch, Sum};
 use crate::{
     Time,
     detector::{HALF_LIFE, THRESHOLD},
@@ -21,9 +21,9 @@ impl Reporters {
         policy: &policy::Breaker,
         weights: (f32, f32),
         heard: &Heard,
-        recent: u32,
-        at: Time,
+        recent: &Sketch<1>,
     ) -> Judged<Sum> {
+        let at = heard.at;
         self.decay(at);
         let active = self.active(recent, at);
         let limits = Limits::new(policy, active);
@@ -39,7 +39,7 @@ impl Reporters {
                 reporter.own = (reporter.own + net).max(0.0);
             }
         }
-        self.end_fault(heard, at);
+        self.end_fault(heard);
         if active <= 1 {
             return Judged::Alone;
         }
@@ -92,13 +92,14 @@ impl Reporters {
         limits: Limits,
         at: Time,
     ) {
-        let Some(reporter) = name.and_then(|name| self.find(Some(name))) else {
+        let Some((name, reporter)) = name.and_then(|name| Some((name, self.find(Some(name))?)))
+        else {
             return;
         };
         let without_rules = sum + reporter.part - reporter.part.min(limits.part);
         let stands_out = reporter.part >= limits.part && without_rules >= ENOUGH;
         if reporter.own >= ENOUGH || stands_out {
-            reporter.refuse(policy, at);
+            self.refuse(policy, name, at);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The thresholds of a window, each instance counting for its share at most.
 
 use super::{
-    Heard, Judged, Limits, Reporters,
+    Heard, Judged, Limits, Reporter, Reporters, Sketch,
     clip::{self, Pool},
     trail::{Place, Trail},
 };
@@ -23,28 +23,35 @@ impl Reporters {
         thresholds: &policy::Window,
         window: &Window,
         heard: &Heard,
-        recent: u32,
-        at: Time,
+        recent: &Sketch<1>,
+        now: Time,
     ) -> Judged<Option<Reached>> {
         let slow = !policy.slow_after.is_zero();
-        let place = self.count(thresholds, slow, heard, at);
-        self.end_fault(heard, at);
-        let active = self.active(recent, at);
+        let place = self.count(thresholds, slow, heard);
+        self.end_fault(heard);
+        let active = self.active(recent, heard.at);
         if active <= 1 {
             return Judged::Alone;
         }
-        let limits = Limits::new(policy, active);
-        let raw = window.reached(thresholds, slow, at);
-        let reached = raw.and_then(|_| self.reached(thresholds, window, slow, limits, place, at));
-        if reached.is_none() {
-            let would = raw.is_some();
-            self.find_fault_in_window(policy, thresholds, heard.reporter, would, limits, place, at);
+        let look = Look {
+            thresholds,
+            slow,
+            limits: Limits::new(policy, active),
+            place,
+        };
+        let raw = window.reached(thresholds, slow, now);
+        let reached = raw.and_then(|_| self.reached(&look, window, now));
+        if let (None, Some(name)) = (reached, heard.reporter)
+            && self.stands_out(&look, name, raw.is_some(), heard.at)
+        {
+            self.refuse(policy, name, heard.at);
         }
         Judged::Fleet(reached)
     }
 
     /// Counts for a window and says where in it this was.
-    fn count(&mut self, thresholds: &policy::Window, slow: bool, heard: &Heard, at: Time) -> Place {
+    fn count(&mut self, thresholds: &policy::Window, slow: bool, heard: &Heard) -> Place {
+        let at = heard.at;
         if self.size != Some(thresholds.size) {
             self.size = Some(thresholds.size);
             self.calls = 0;
@@ -78,69 +85,70 @@ impl Reporters {
     }
 
     /// The thresholds again, each instance counting for its share at most.
-    fn reached(
-        &self,
-        thresholds: &policy::Window,
-        window: &Window,
-        slow: bool,
-        limits: Limits,
-        place: Place,
-        at: Time,
-    ) -> Option<Reached> {
-        let (row, counts) = (self.row, window.counts(at));
-        let asked = thresholds.consecutive_failures;
-        let all = || self.held.iter().chain([&self.silence]);
-        let in_row = all().map(|held| held.in_row(row));
-        let in_a_row = clip::row(in_row, window.in_a_row(), part_of(asked, limits.share));
-        if asked > 0 && in_a_row >= asked && self.has_quorum(limits, |held| held.in_row(row) > 0) {
+    fn reached(&self, look: &Look<'_>, window: &Window, now: Time) -> Option<Reached> {
+        let (counts, thresholds) = (window.counts(now), look.thresholds);
+        if self.row_reaches(look, window.in_a_row()) {
             return Some(Reached::ConsecutiveFailures(window.in_a_row()));
         }
         let reaches = |bad: u32, of: fn((u32, u32)) -> u32, ratio: crate::Share| {
-            let of_each = all().map(|held| of(held.trail.counts(place))).collect();
+            let of_each = |held: &Reporter| of(held.trail.counts(look.place));
             let pool = Pool {
                 calls: counts.calls,
                 bad,
-                of_each,
+                of_each: self.all().map(of_each).collect(),
             };
-            pool.reaches(ratio.as_ratio(), thresholds.min_calls, limits.share)
-                && self.has_quorum(limits, |held| of(held.trail.counts(place)) > 0)
+            pool.reaches(ratio.as_ratio(), thresholds.min_calls, look.limits.share)
+                && self.has_quorum(look.limits, |held| of_each(held) > 0)
         };
         if reaches(counts.failures, |held| held.0, thresholds.failure_ratio) {
             Some(Reached::FailureRatio(counts))
-        } else if slow && reaches(counts.slow, |held| held.1, thresholds.slow_ratio) {
+        } else if look.slow && reaches(counts.slow, |held| held.1, thresholds.slow_ratio) {
             Some(Reached::SlowRatio(counts))
         } else {
             None
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "what a judgement is made of")]
-    fn find_fault_in_window(
-        &mut self,
-        policy: &policy::Breaker,
-        thresholds: &policy::Window,
-        name: Option<u64>,
-        would_trip: bool,
-        limits: Limits,
-        place: Place,
-        at: Time,
-    ) {
-        let (row, slow) = (self.row, !policy.slow_after.is_zero());
-        let Some(reporter) = name.and_then(|name| self.find(Some(name))) else {
-            return;
-        };
-        let own = own_thresholds(thresholds);
-        let own_trips = (reporter.own_window.as_ref())
-            .is_some_and(|window| window.reached(&own, slow, at).is_some());
-        let needed = thresholds.failure_ratio.as_ratio() * f64::from(thresholds.min_calls.max(1));
-        let (failures, slow) = reporter.trail.counts(place);
-        let asked = thresholds.consecutive_failures;
-        let stands_out = failures.max(slow) >= part_of(needed.ceil() as u32, limits.share)
-            || (asked > 0 && reporter.in_row(row) >= part_of(asked, limits.share));
-        if own_trips || (would_trip && stands_out) {
-            reporter.refuse(policy, at);
-        }
+    fn row_reaches(&self, look: &Look<'_>, all: u32) -> bool {
+        let asked = look.thresholds.consecutive_failures;
+        let of_each = self.all().map(|held| held.in_row(self.row));
+        asked > 0
+            && clip::row(of_each, all, part_of(asked, look.limits.share)) >= asked
+            && self.has_quorum(look.limits, |held| held.in_row(self.row) > 0)
     }
+
+    fn all(&self) -> impl Iterator<Item = &Reporter> {
+        self.held.iter().chain([&self.silence])
+    }
+
+    /// Whether an instance fails by its own window, or filled its part of what would trip
+    /// the fleet.
+    fn stands_out(&mut self, look: &Look<'_>, name: u64, would_trip: bool, at: Time) -> bool {
+        let row = self.row;
+        let Some(reporter) = self.find(Some(name)) else {
+            return false;
+        };
+        let own = own_thresholds(look.thresholds);
+        let own_trips = (reporter.own_window.as_ref())
+            .is_some_and(|window| window.reached(&own, look.slow, at).is_some());
+        let share = look.limits.share;
+        let needed =
+            look.thresholds.failure_ratio.as_ratio() * f64::from(look.thresholds.min_calls.max(1));
+        let (failures, slow) = reporter.trail.counts(look.place);
+        let filled = failures.max(slow) >= part_of(needed.ceil() as u32, share);
+        let asked = look.thresholds.consecutive_failures;
+        let filled_row = asked > 0 && reporter.in_row(row) >= part_of(asked, share);
+        own_trips || (would_trip && (filled || filled_row))
+    }
+}
+
+/// What a judgement looks at.
+#[derive(Clone, Copy, Debug)]
+struct Look<'a> {
+    thresholds: &'a policy::Window,
+    slow: bool,
+    limits: Limits,
+    place: Place,
 }
 
 /// The whole calls that are a share of `needed`, rounded up.

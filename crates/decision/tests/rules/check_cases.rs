@@ -20,6 +20,10 @@ impl Draws {
         z ^ (z >> 31)
     }
 
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
     fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

@@ -40,11 +40,15 @@ impl World {
             failures: bad,
             slow: 0,
         };
-        let heard = Heard { reporter, counts };
-        let recent = self.recent.count(RECENT, self.now);
+        let at = self.now;
+        let heard = Heard {
+            reporter,
+            counts,
+            at,
+        };
         let weights = Detector::default().weights();
         self.reporters
-            .weigh(&self.policy, weights, &heard, recent, self.now)
+            .weigh(&self.policy, weights, &heard, &self.recent)
     }
 
     fn sum(&mut self, reporter: u64, good: u32, bad: u32) -> Sum {
@@ -157,7 +161,7 @@ fn a_bad_instance_is_refused_tries_once_a_lease_and_is_let_back_by_a_success() {
     let lease = world.policy.probe_lease;
     world.reporters.try_once(1, world.now + lease);
     assert_eq!(world.refused(1), Some(lease));
-    assert_eq!(world.reporters.refused_for_all(1, world.now), None);
+    assert_eq!(world.reporters.refused_still(1, world.now), None);
     world.pass(10).hears(Some(1), 0, 1);
     assert!(world.refused(1).is_some());
     assert_eq!(world.pass(4_990).refused(1), None);

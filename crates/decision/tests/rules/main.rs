@@ -7,6 +7,7 @@ mod check_cases;
 mod confirming;
 mod decision_cases;
 mod detector_figures;
+mod evidence_cases;
 mod evidence_parts;
 mod exhaustive;
 mod fleet;
