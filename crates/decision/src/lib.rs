@@ -26,6 +26,7 @@ pub mod acquire;
 pub mod backoff;
 pub mod breaker;
 pub mod budget;
+pub mod calendar;
 pub mod detector;
 pub mod operate;
 pub mod permit;
