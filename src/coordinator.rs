@@ -8,6 +8,7 @@ mod inquiry;
 mod listing;
 mod operators;
 mod policies;
+mod push;
 mod refusal;
 mod restore;
 mod sequences;
@@ -28,6 +29,7 @@ pub use events::{Event, EventKind, Events};
 pub use inquiry::{Actor, Caller, Decision, Entry, Inquiry, Key, Made, Subject};
 pub use listing::{Filter, Listing, Shown};
 pub use policies::Policies;
+pub use push::Pushed;
 pub use refusal::Refusal;
 pub use restore::{Parts, Start};
 pub use watchers::Watcher;
@@ -40,6 +42,9 @@ use crate::{
     store::{Seed, Slot, Store, StoreError},
     telemetry::{Counter, Telemetry},
 };
+
+/// Orders of operators that may be written down at once.
+const ORDERINGS: usize = 64;
 
 /// Answers questions about all dependencies. Shared by every connection.
 #[derive(Debug)]
@@ -62,6 +67,8 @@ pub struct Coordinator<S> {
     telemetry: Telemetry,
     /// Held while the policies are changed.
     changing: tokio::sync::Mutex<()>,
+    /// Held while a dependency is forced or released: one of them by its id.
+    ordering: [tokio::sync::Mutex<()>; ORDERINGS],
 }
 
 impl<S: Store> Coordinator<S> {
@@ -75,6 +82,15 @@ impl<S: Store> Coordinator<S> {
 
     pub fn dependencies(&self) -> usize {
         self.store.len()
+    }
+
+    pub fn has_namespace(&self, namespace: &str) -> bool {
+        self.policies.has_namespace(namespace)
+    }
+
+    /// For comparing with the times of events, which people are shown.
+    pub fn wall_now(&self) -> std::time::SystemTime {
+        self.clock.wall()
     }
 
     pub fn durability_degraded(&self) -> bool {
@@ -138,6 +154,7 @@ impl<S: Store> Coordinator<S> {
         sequence: u64,
     ) -> Result<Vec<Reported>, Refusal> {
         let context = self.context();
+        self.make_room(namespace, entries, context.now).await?;
         if sequence > 0 && !self.note_sequence(namespace, caller, sequence, context.now) {
             return Ok(vec![Reported::Duplicate; entries.len()]);
         }
@@ -167,6 +184,25 @@ impl<S: Store> Coordinator<S> {
             results.push(reported);
         }
         Ok(results)
+    }
+
+    /// Makes the records that tallies need, so that a report is taken whole or not at all.
+    async fn make_room(
+        &self,
+        namespace: &str,
+        entries: &[Entry<'_>],
+        now: Time,
+    ) -> Result<(), Refusal> {
+        for entry in entries {
+            if let Entry::Tally(dependency, _) = entry {
+                let key = Key {
+                    namespace,
+                    dependency,
+                };
+                self.transact(self.id(key), key, now, |_| ()).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn report_permit(
@@ -304,7 +340,8 @@ impl<S: Store> Coordinator<S> {
         now: Time,
         mut rule: impl FnMut(&mut Slot) -> R + Send,
     ) -> Result<R, Refusal> {
-        let generation = self.generation.load(Ordering::Relaxed);
+        // Whoever sees a new generation must see its policies too.
+        let generation = self.generation.load(Ordering::Acquire);
         self.store
             .transact(
                 id,
@@ -372,7 +409,7 @@ impl<S: Store> Coordinator<S> {
         if !slot.record.has_changes() {
             return;
         }
-        let key = durable::Key::new(slot.name.namespace.clone(), &*slot.name.dependency);
+        let key = durable::Key::new(slot.name.namespace.as_str(), &*slot.name.dependency);
         self.durable
             .checkpoint(key, kept_of(&slot.record, &self.clock, now));
         for change in slot.record.take_changes() {

@@ -6,6 +6,7 @@
 mod answer;
 mod client;
 mod operator;
+mod pushed;
 mod read;
 mod session;
 mod shown;

@@ -27,7 +27,8 @@ pub struct Slot {
 /// A dependency's full name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name {
-    pub namespace: Arc<str>,
+    /// Shared, and one word wide: there may be a million of these.
+    pub namespace: Arc<String>,
     pub dependency: Box<str>,
 }
 
@@ -94,5 +95,16 @@ pub trait Store: Send + Sync + 'static {
 
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 384 is a size that allocators have; the next one is 448.
+    #[test]
+    fn a_slot_fits_the_allocation_it_is_made_for() {
+        assert!(size_of::<Slot>() <= 384, "{} bytes", size_of::<Slot>());
     }
 }

@@ -10,6 +10,7 @@ use holdoff_decision::{
 use super::{Actor, Coordinator, Event, EventKind, Key, Refusal, Shown, policies::InForce};
 use crate::{
     durable::{self, AuditEntry, AuditRecord, Change, StoredPolicy, TimeLeft},
+    permit::DependencyId,
     policy::{EntryView, Explained, Finding, Overlay, PolicySet, watch::Reading},
     store::{Slot, Store, StoreError},
     telemetry::Counter,
@@ -30,8 +31,9 @@ impl<S: Store> Coordinator<S> {
         actor: Actor<'_>,
         expires_in: Option<Nanos>,
     ) -> Result<Shown, Refusal> {
-        // A dependency that may not appear is refused before anything is written.
         let id = self.id(key);
+        let _one_at_a_time = self.ordering(id).await;
+        // A dependency that may not appear is refused before anything is written.
         self.transact(id, key, self.clock.now(), |_| ()).await?;
         let wall = self.clock.wall();
         let kept = durable::Override {
@@ -85,6 +87,7 @@ impl<S: Store> Coordinator<S> {
     /// # Errors
     /// [`Refusal::NothingToClear`] where there is none.
     pub async fn clear_override(&self, key: Key<'_>, actor: Actor<'_>) -> Result<Shown, Refusal> {
+        let _one_at_a_time = self.ordering(self.id(key)).await;
         if self.show(key).await?.order.is_none() {
             return Err(nothing(key, "override"));
         }
@@ -298,6 +301,14 @@ impl<S: Store> Coordinator<S> {
             .await?)
     }
 
+    /// Two orders for one dependency must come into force in the order in which they are
+    /// written down, or a restart would bring back the one that lost.
+    async fn ordering(&self, id: DependencyId) -> tokio::sync::MutexGuard<'_, ()> {
+        self.ordering[(id.0 % super::ORDERINGS as u64) as usize]
+            .lock()
+            .await
+    }
+
     async fn change(
         &self,
         key: Key<'_>,
@@ -355,6 +366,7 @@ impl<S: Store> Coordinator<S> {
     fn exchange(&self, next: InForce) {
         self.policies.exchange(next);
         self.generation.fetch_add(1, Ordering::Release);
+        self.watchers.all_changed();
     }
 
     fn entry(&self, namespace: &str, name: &str) -> Result<EntryView, Refusal> {

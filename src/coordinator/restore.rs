@@ -67,6 +67,7 @@ impl<S: Store> Coordinator<S> {
             expiries: Mutex::default(),
             telemetry: Telemetry::default(),
             changing: tokio::sync::Mutex::default(),
+            ordering: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             clock,
         };
         let warnings = coordinator.restore(&state, now).await;

@@ -1,13 +1,14 @@
 //! The RPCs of operators.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{future::Future, sync::Arc, time::SystemTime};
 
 use holdoff_decision::{Nanos, record::OverrideKind};
 use tonic::{Request, Response, Status};
 
 use super::{read, shown, status, watch};
 use crate::{
-    coordinator::{Actor, Coordinator, Event, Filter, Key, Refusal},
+    coordinator::{Actor, Coordinator, Event, Filter, Key, Refusal, Shown},
+    durable::DurableError,
     policy::{Finding, is_name},
     proto::{self, operator_service_server::OperatorService},
     store::Store,
@@ -15,6 +16,8 @@ use crate::{
 
 const PAGE_DEFAULT: u32 = 100;
 const PAGE_MAX: u32 = 1_000;
+/// A page is cut short where it would be larger, so that every client can read it.
+const PAGE_BYTES: usize = super::ANSWER_MAX / 2;
 const OWNER_MAX: usize = 200;
 const REASON_MAX: usize = 1_000;
 const DOCUMENT_MAX: usize = 64 * 1024;
@@ -40,6 +43,20 @@ fn answer<T>(result: Result<T, Refusal>) -> Answer<T> {
     result
         .map(Response::new)
         .map_err(|refusal| status::of(&refusal))
+}
+
+/// Carries a change through even when its caller goes away half-way: what is on record must
+/// also be in force.
+async fn carried_through<T: Send + 'static>(
+    change: impl Future<Output = Result<T, Refusal>> + Send + 'static,
+) -> Result<T, Refusal> {
+    // It only ends early with the whole service.
+    let carried = tokio::spawn(change).await;
+    carried.unwrap_or(Err(Refusal::Durable(DurableError::Closed)))
+}
+
+fn shown_now(shown: &Shown) -> Option<proto::Dependency> {
+    Some(shown::dependency(shown))
 }
 
 #[tonic::async_trait]
@@ -77,12 +94,7 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
             namespace,
             name_prefix,
         } = request.into_inner();
-        let checked = read::namespace(&namespace)
-            .map(str::to_owned)
-            .and_then(|namespace| {
-                self.coordinator.entries(&namespace)?;
-                Ok(namespace)
-            });
+        let checked = self.existing(&namespace).map(str::to_owned);
         let coordinator = Arc::clone(&self.coordinator);
         answer(checked.map(|namespace| watch::dependencies(coordinator, namespace, name_prefix)))
     }
@@ -92,18 +104,19 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         request: Request<proto::WatchEventsRequest>,
     ) -> Answer<Self::WatchEventsStream> {
         let request = request.into_inner();
-        let checked = event_filter(
-            request.namespace,
-            request.dependency,
+        let checked = self.event_filter(
+            &request.namespace,
+            &request.dependency,
             request.since.as_ref(),
         );
         answer(checked.map(|(wanted, since)| {
             let replayed = wanted.clone();
-            // Without a span only what is to come is wanted.
-            let since = since.unwrap_or(SystemTime::now());
             watch::events(
                 Arc::clone(&self.coordinator),
-                move |event| event.time >= since && replayed.wants(event),
+                // Without a span only what is to come is wanted.
+                move |event| {
+                    since.is_some_and(|since| event.time >= since) && replayed.wants(event)
+                },
                 move |event| wanted.wants(event),
             )
         }))
@@ -115,18 +128,18 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
     ) -> Answer<proto::ListEventsResponse> {
         let request = request.into_inner();
         let listed = page_size(request.page_size).and_then(|size| {
-            let (wanted, since) = event_filter(
-                request.namespace,
-                request.dependency,
+            let (wanted, since) = self.event_filter(
+                &request.namespace,
+                &request.dependency,
                 request.since.as_ref(),
             )?;
             let (past, _) = self.coordinator.events().listen(|event| {
                 since.is_none_or(|since| event.time >= since) && wanted.wants(event)
             });
-            let newest = past.len().saturating_sub(size);
-            Ok(proto::ListEventsResponse {
-                events: past[newest..].iter().map(shown::event).collect(),
-            })
+            let newest = past.iter().rev().take(size).map(shown::event);
+            let (mut events, _) = fitting(newest);
+            events.reverse();
+            Ok(proto::ListEventsResponse { events })
         });
         answer(listed)
     }
@@ -135,21 +148,26 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::SetOverrideRequest>,
     ) -> Answer<proto::SetOverrideResponse> {
-        answer(self.force(request.get_ref()).await)
+        let coordinator = Arc::clone(&self.coordinator);
+        let forced = carried_through(force(coordinator, request.into_inner())).await;
+        answer(forced.map(|shown| proto::SetOverrideResponse {
+            dependency: shown_now(&shown),
+        }))
     }
 
     async fn clear_override(
         &self,
         request: Request<proto::ClearOverrideRequest>,
     ) -> Answer<proto::ClearOverrideResponse> {
-        let request = request.get_ref();
-        let cleared = async {
+        let coordinator = Arc::clone(&self.coordinator);
+        let request = request.into_inner();
+        let changed = carried_through(async move {
             let key = key(&request.namespace, &request.dependency)?;
             let actor = actor(&request.owner, &request.reason)?;
-            self.coordinator.clear_override(key, actor).await
-        };
-        answer(cleared.await.map(|shown| proto::ClearOverrideResponse {
-            dependency: Some(shown::dependency(&shown)),
+            coordinator.clear_override(key, actor).await
+        });
+        answer(changed.await.map(|shown| proto::ClearOverrideResponse {
+            dependency: shown_now(&shown),
         }))
     }
 
@@ -157,14 +175,15 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::ResetDependencyRequest>,
     ) -> Answer<proto::ResetDependencyResponse> {
-        let request = request.get_ref();
-        let reset = async {
+        let coordinator = Arc::clone(&self.coordinator);
+        let request = request.into_inner();
+        let changed = carried_through(async move {
             let key = key(&request.namespace, &request.dependency)?;
             let actor = actor(&request.owner, &request.reason)?;
-            self.coordinator.reset(key, actor).await
-        };
-        answer(reset.await.map(|shown| proto::ResetDependencyResponse {
-            dependency: Some(shown::dependency(&shown)),
+            coordinator.reset(key, actor).await
+        });
+        answer(changed.await.map(|shown| proto::ResetDependencyResponse {
+            dependency: shown_now(&shown),
         }))
     }
 
@@ -172,14 +191,15 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::ClearHoldRequest>,
     ) -> Answer<proto::ClearHoldResponse> {
-        let request = request.get_ref();
-        let cleared = async {
+        let coordinator = Arc::clone(&self.coordinator);
+        let request = request.into_inner();
+        let changed = carried_through(async move {
             let key = key(&request.namespace, &request.dependency)?;
             let actor = actor(&request.owner, &request.reason)?;
-            self.coordinator.clear_hold(key, actor).await
-        };
-        answer(cleared.await.map(|shown| proto::ClearHoldResponse {
-            dependency: Some(shown::dependency(&shown)),
+            coordinator.clear_hold(key, actor).await
+        });
+        answer(changed.await.map(|shown| proto::ClearHoldResponse {
+            dependency: shown_now(&shown),
         }))
     }
 
@@ -231,21 +251,22 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::PutPolicyRequest>,
     ) -> Answer<proto::PutPolicyResponse> {
-        answer(self.put(request.get_ref()).await)
+        let coordinator = Arc::clone(&self.coordinator);
+        answer(carried_through(put(coordinator, request.into_inner())).await)
     }
 
     async fn delete_policy(
         &self,
         request: Request<proto::DeletePolicyRequest>,
     ) -> Answer<proto::DeletePolicyResponse> {
-        let request = request.get_ref();
-        let deleted = async {
+        let coordinator = Arc::clone(&self.coordinator);
+        let request = request.into_inner();
+        let deleted = carried_through(async move {
             let namespace = read::namespace(&request.namespace)?;
             let actor = actor(&request.owner, &request.reason)?;
-            self.coordinator
-                .delete_policy(namespace, selector(&request.name)?, actor)
-                .await
-        };
+            let name = selector(&request.name)?;
+            coordinator.delete_policy(namespace, name, actor).await
+        });
         answer(deleted.await.map(|()| proto::DeletePolicyResponse {}))
     }
 
@@ -288,54 +309,46 @@ impl<S: Store> OperatorHandler<S> {
             limit: page_size(request.page_size)?,
         };
         let page = self.coordinator.list(filter).await?;
-        let last = page.shown.last().filter(|_| page.more);
+        let (dependencies, all) = fitting(page.shown.iter().map(shown::dependency));
+        let last = dependencies.last().filter(|_| page.more || !all);
         Ok(proto::ListDependenciesResponse {
             next_page_token: last.map_or_else(String::new, |last| last.name.clone()),
-            dependencies: page.shown.iter().map(shown::dependency).collect(),
+            dependencies,
         })
     }
 
-    async fn force(
-        &self,
-        request: &proto::SetOverrideRequest,
-    ) -> Result<proto::SetOverrideResponse, Refusal> {
-        let key = key(&request.namespace, &request.dependency)?;
-        let kind = match proto::OverrideKind::try_from(request.kind) {
-            Ok(proto::OverrideKind::ForceOpen) => OverrideKind::ForceOpen,
-            Ok(proto::OverrideKind::ForceClosed) => OverrideKind::ForceClosed,
-            Ok(proto::OverrideKind::Unspecified) | Err(_) => {
-                let problem = format!(
-                    "{} is not allowed; 1 (force open) or 2 (force closed)",
-                    request.kind
-                );
-                return Err(Refusal::invalid("kind", problem));
-            }
-        };
-        let actor = actor(&request.owner, &request.reason)?;
-        if request.reason.is_empty() {
-            return Err(Refusal::invalid(
-                "reason",
-                "missing; say why, in 1 to 1000 bytes",
-            ));
+    fn existing<'a>(&self, namespace: &'a str) -> Result<&'a str, Refusal> {
+        let namespace = read::namespace(namespace)?;
+        match self.coordinator.has_namespace(namespace) {
+            true => Ok(namespace),
+            false => Err(Refusal::UnknownNamespace(namespace.to_owned())),
         }
-        let expires_in = match &request.expires_in {
-            None => None,
-            Some(span) => {
-                let span = read::span("expires_in", span)?;
-                if span < OVERRIDE_MIN || span > OVERRIDE_MAX {
-                    let problem = format!("{span} is not allowed; 1 s to 365 days");
-                    return Err(Refusal::invalid("expires_in", problem));
-                }
-                Some(span)
-            }
-        };
-        let shown = self
-            .coordinator
-            .set_override(key, kind, actor, expires_in)
-            .await?;
-        Ok(proto::SetOverrideResponse {
-            dependency: Some(shown::dependency(&shown)),
-        })
+    }
+
+    fn event_filter(
+        &self,
+        namespace: &str,
+        dependency: &str,
+        since: Option<&prost_types::Duration>,
+    ) -> Result<(EventFilter, Option<SystemTime>), Refusal> {
+        let namespace = self.existing(namespace)?.to_owned();
+        if !dependency.is_empty() {
+            read::dependency(dependency)?;
+        }
+        let since = since.map(|span| read::span("since", span)).transpose()?;
+        let now = self.coordinator.wall_now();
+        let since = since.map(|span| {
+            let earlier = now.checked_sub(span.into());
+            earlier.unwrap_or(SystemTime::UNIX_EPOCH)
+        });
+        let dependency = dependency.to_owned();
+        Ok((
+            EventFilter {
+                namespace,
+                dependency,
+            },
+            since,
+        ))
     }
 
     async fn audit(
@@ -353,29 +366,66 @@ impl<S: Store> OperatorHandler<S> {
         let mut records = self.coordinator.audit(namespace, after, limit + 1).await?;
         let more = records.len() > limit;
         records.truncate(limit);
-        let last = records.last().filter(|_| more);
+        let (records, all) = fitting(records.into_iter().map(shown::audit));
+        let last = records.last().filter(|_| more || !all);
         Ok(proto::ListAuditResponse {
             next_page_token: last.map_or_else(String::new, |last| last.sequence.to_string()),
-            records: records.into_iter().map(shown::audit).collect(),
+            records,
         })
     }
+}
 
-    async fn put(
-        &self,
-        request: &proto::PutPolicyRequest,
-    ) -> Result<proto::PutPolicyResponse, Refusal> {
-        let namespace = read::namespace(&request.namespace)?;
-        let name = selector(&request.name)?;
-        read::limited("document", &request.document, DOCUMENT_MAX)?;
-        let actor = actor(&request.owner, &request.reason)?;
-        let entry = self
-            .coordinator
-            .put_policy(namespace, name, &request.document, actor)
-            .await?;
-        Ok(proto::PutPolicyResponse {
-            policy: Some(shown::policy(namespace, entry)),
-        })
+async fn force<S: Store>(
+    coordinator: Arc<Coordinator<S>>,
+    request: proto::SetOverrideRequest,
+) -> Result<Shown, Refusal> {
+    let key = key(&request.namespace, &request.dependency)?;
+    let kind = match proto::OverrideKind::try_from(request.kind) {
+        Ok(proto::OverrideKind::ForceOpen) => OverrideKind::ForceOpen,
+        Ok(proto::OverrideKind::ForceClosed) => OverrideKind::ForceClosed,
+        Ok(proto::OverrideKind::Unspecified) | Err(_) => {
+            let problem = format!(
+                "{} is not allowed; 1 (force open) or 2 (force closed)",
+                request.kind
+            );
+            return Err(Refusal::invalid("kind", problem));
+        }
+    };
+    let actor = actor(&request.owner, &request.reason)?;
+    if request.reason.is_empty() {
+        return Err(Refusal::invalid(
+            "reason",
+            "missing; say why, in 1 to 1000 bytes",
+        ));
     }
+    let expires_in = match &request.expires_in {
+        None => None,
+        Some(span) => {
+            let span = read::span("expires_in", span)?;
+            if span < OVERRIDE_MIN || span > OVERRIDE_MAX {
+                let problem = format!("{span} is not allowed; 1 s to 365 days");
+                return Err(Refusal::invalid("expires_in", problem));
+            }
+            Some(span)
+        }
+    };
+    coordinator.set_override(key, kind, actor, expires_in).await
+}
+
+async fn put<S: Store>(
+    coordinator: Arc<Coordinator<S>>,
+    request: proto::PutPolicyRequest,
+) -> Result<proto::PutPolicyResponse, Refusal> {
+    let namespace = read::namespace(&request.namespace)?;
+    let name = selector(&request.name)?;
+    read::limited("document", &request.document, DOCUMENT_MAX)?;
+    let actor = actor(&request.owner, &request.reason)?;
+    let entry = coordinator
+        .put_policy(namespace, name, &request.document, actor)
+        .await?;
+    Ok(proto::PutPolicyResponse {
+        policy: Some(shown::policy(namespace, entry)),
+    })
 }
 
 fn key<'a>(namespace: &'a str, dependency: &'a str) -> Result<Key<'a>, Refusal> {
@@ -405,10 +455,24 @@ fn selector(name: &str) -> Result<&str, Refusal> {
         false => Err(Refusal::invalid(
             "name",
             format!(
-                "{name:?} is not allowed; a dependency's name, a pattern ending in *, or empty"
+                "{} is not allowed; a dependency's name, a pattern ending in *, or empty",
+                read::quoted(name)
             ),
         )),
     }
+}
+
+/// What of a page fits into an answer, the first in any case, and whether that is all of it.
+fn fitting<M: prost::Message>(messages: impl Iterator<Item = M>) -> (Vec<M>, bool) {
+    let (mut fitting, mut bytes) = (Vec::new(), 0);
+    for message in messages {
+        bytes += message.encoded_len();
+        if bytes > PAGE_BYTES && !fitting.is_empty() {
+            return (fitting, false);
+        }
+        fitting.push(message);
+    }
+    (fitting, true)
 }
 
 fn page_size(size: u32) -> Result<usize, Refusal> {
@@ -435,30 +499,6 @@ impl EventFilter {
         let of_namespace = event.namespace == self.namespace || whole_service;
         of_namespace && (self.dependency.is_empty() || event.dependency == self.dependency)
     }
-}
-
-fn event_filter(
-    namespace: String,
-    dependency: String,
-    since: Option<&prost_types::Duration>,
-) -> Result<(EventFilter, Option<SystemTime>), Refusal> {
-    let namespace = read::namespace(&namespace)?.to_owned();
-    if !dependency.is_empty() {
-        read::dependency(&dependency)?;
-    }
-    let since = since.map(|span| read::span("since", span)).transpose()?;
-    let since = since.map(|span| {
-        SystemTime::now()
-            .checked_sub(span.into())
-            .unwrap_or(SystemTime::UNIX_EPOCH)
-    });
-    Ok((
-        EventFilter {
-            namespace,
-            dependency,
-        },
-        since,
-    ))
 }
 
 fn written(finding: Finding, severity: proto::FindingSeverity) -> proto::Finding {

@@ -81,9 +81,10 @@ pub fn inquiry<'a>(
 fn subject(request: &proto::AcquireRequest) -> Result<Subject<'_>, Refusal> {
     let attempt = request.attempt;
     if !request.confirm.is_empty() {
-        return match request.hedge {
-            true => Err(Refusal::invalid("confirm", "not allowed with hedge")),
-            false => Ok(Subject::Confirm(&request.confirm)),
+        return match (request.hedge, &request.previous) {
+            (true, _) => Err(Refusal::invalid("confirm", "not allowed with hedge")),
+            (false, Some(_)) => Err(Refusal::invalid("previous", "not allowed with confirm")),
+            (false, None) => Ok(Subject::Confirm(&request.confirm)),
         };
     }
     match (&request.previous, request.hedge) {
@@ -313,7 +314,7 @@ fn name<'a>(field: &str, name: &'a str) -> Result<&'a str, Refusal> {
 }
 
 /// A text that somebody else chose, short and printable.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let short: String = text.chars().take(60).collect();
     let more = if short.len() < text.len() { "…" } else { "" };
     format!("{short:?}{more} ({} bytes)", text.len())

@@ -1,4 +1,5 @@
-//! A session: many questions and reports on one stream, each answered by its id.
+//! A session: many questions and reports on one stream, each answered by its id, and the state
+//! of subscribed dependencies pushed when it changes.
 //!
 //! Messages are handled where they arrive, one after the other: a decision takes less time
 //! than handing it to another task would. What has arrived together is answered together,
@@ -6,116 +7,244 @@
 //! status of its own and never ends the stream.
 
 use std::{
+    collections::HashSet,
     pin::Pin,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::Duration,
 };
 
 use futures_core::Stream;
-use tokio_stream::StreamExt;
+use tokio::sync::mpsc;
+use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 use tonic::{Status, Streaming};
 
-use super::{client, read, status};
+use super::{client, pushed, read, status};
 use crate::{
-    coordinator::{Coordinator, Refusal},
+    coordinator::{Coordinator, Key, Refusal, Watcher},
     proto::{
         AcquireBatch, AcquireBatchResponse, AcquireItem, Hello, SessionRequest, SessionResponse,
-        acquire_item, session_request::Message as Asked, session_response::Message as Answered,
+        Subscribe, acquire_item, session_request::Message as Asked,
+        session_response::Message as Answered,
     },
     store::Store,
 };
 
+/// Updates that may wait in front of the transport's own window.
+const AHEAD: usize = 16;
+/// What is valid for a while is said again well before it ends.
+const RENEW_EVERY: Duration = Duration::from_secs(5);
+
 /// The answers of one session.
 pub type Answers = Pin<Box<dyn Stream<Item = Result<SessionResponse, Status>> + Send>>;
 
-/// What one session has said of itself. Said once at most.
-type Greeting = OnceLock<read::Defaults>;
+/// One session.
+struct Session<S> {
+    coordinator: Arc<Coordinator<S>>,
+    /// What it has said of itself. Said once at most.
+    greeting: OnceLock<read::Defaults>,
+    watcher: Arc<Watcher>,
+    /// Dependencies that were asked about, which subscribes them.
+    asked_about: Mutex<HashSet<String>>,
+}
 
+/// Serves one session until its stream ends.
 pub fn serve<S: Store>(
     coordinator: Arc<Coordinator<S>>,
     asked: Streaming<SessionRequest>,
 ) -> Answers {
-    let greeting = Arc::new(Greeting::new());
-    let answers = asked.then(move |message| {
-        let (coordinator, greeting) = (Arc::clone(&coordinator), Arc::clone(&greeting));
-        async move {
-            match message {
-                Ok(message) => handle(&coordinator, &greeting, message).await.map(Ok),
-                Err(broken) => Some(Err(broken)),
+    let watcher = coordinator.subscriber();
+    let updates = push(Arc::clone(&coordinator), Arc::clone(&watcher));
+    let session = Arc::new(Session {
+        coordinator,
+        greeting: OnceLock::new(),
+        watcher,
+        asked_about: Mutex::default(),
+    });
+    let answers = asked
+        .map(Some)
+        .chain(tokio_stream::once(None))
+        .then(move |message| {
+            let session = Arc::clone(&session);
+            async move {
+                match message {
+                    Some(Ok(message)) => session.handle(message).await.map(Ok),
+                    Some(Err(broken)) => Some(Err(broken)),
+                    None => {
+                        session.coordinator.close(&session.watcher);
+                        None
+                    }
+                }
+            }
+        });
+    Box::pin(answers.filter_map(|answer| answer).merge(updates))
+}
+
+/// Writes updates for as long as somebody reads them. A reader that is slow gets the newest
+/// state of each dependency.
+fn push<S: Store>(
+    coordinator: Arc<Coordinator<S>>,
+    watcher: Arc<Watcher>,
+) -> ReceiverStream<Result<SessionResponse, Status>> {
+    let (room, updates) = mpsc::channel(AHEAD);
+    tokio::spawn(async move {
+        let first = tokio::time::Instant::now() + RENEW_EVERY;
+        let mut renewal = tokio::time::interval_at(first, RENEW_EVERY);
+        loop {
+            let changed = tokio::select! {
+                () = room.closed() => break,
+                _ = renewal.tick() => {
+                    watcher.tell_all();
+                    continue;
+                }
+                changed = watcher.changed() => changed,
+            };
+            let Some(changed) = changed else { break };
+            for (id, _) in changed {
+                let Some(seen) = coordinator.pushed(id).await else {
+                    continue;
+                };
+                coordinator.settled().await;
+                let message = Some(Answered::Update(pushed::update(seen)));
+                // A reader that has gone is noticed above.
+                let _ = room.send(Ok(SessionResponse { id: 0, message })).await;
             }
         }
+        coordinator.close(&watcher);
     });
-    Box::pin(answers.filter_map(|answer| answer))
+    ReceiverStream::new(updates)
 }
 
-/// `None`: the message needs no answer.
-async fn handle<S: Store>(
-    coordinator: &Coordinator<S>,
-    greeting: &Greeting,
-    request: SessionRequest,
-) -> Option<SessionResponse> {
-    let unsaid = read::Defaults::default();
-    let defaults = greeting.get().unwrap_or(&unsaid);
-    let answered = match request.message {
-        Some(Asked::Acquire(batch)) => acquire(coordinator, &batch, defaults).await,
-        Some(Asked::Report(report)) => client::report(coordinator, &report, defaults)
-            .await
-            .map(Answered::Reported),
-        Some(Asked::Hello(hello)) => match greet(greeting, hello) {
-            Ok(()) => return None,
-            Err(refusal) => Err(status::of(&refusal)),
-        },
-        Some(Asked::Subscribe(_)) => Err(not_pushed()),
-        None => Err(status::of(&Refusal::invalid(
-            "message",
-            "none of hello, subscribe, acquire, report",
-        ))),
-    };
-    let message = answered.unwrap_or_else(|status| Answered::Status(status::as_message(&status)));
-    Some(SessionResponse {
-        id: request.id,
-        message: Some(message),
-    })
-}
-
-async fn acquire<S: Store>(
-    coordinator: &Coordinator<S>,
-    batch: &AcquireBatch,
-    defaults: &read::Defaults,
-) -> Result<Answered, Status> {
-    let count = batch.requests.len();
-    if count == 0 || count > read::BATCH_MAX {
-        let problem = format!("{count} questions; 1 to {}", read::BATCH_MAX);
-        return Err(status::of(&Refusal::invalid("acquire.requests", problem)));
-    }
-    let mut items = Vec::with_capacity(count);
-    for request in &batch.requests {
-        let result = match client::acquire(coordinator, request, defaults).await {
-            Ok(response) => acquire_item::Result::Response(response),
-            Err(status) => acquire_item::Result::Status(status::as_message(&status)),
+impl<S: Store> Session<S> {
+    /// `None`: the message needs no answer.
+    async fn handle(&self, request: SessionRequest) -> Option<SessionResponse> {
+        let answered = match request.message {
+            Some(Asked::Acquire(batch)) => self.acquire(&batch).await.map(Some),
+            Some(Asked::Report(report)) => {
+                client::report(&self.coordinator, &report, &self.defaults())
+                    .await
+                    .map(|reported| Some(Answered::Reported(reported)))
+            }
+            Some(Asked::Hello(hello)) => self.greet(hello).await.map(|()| None),
+            Some(Asked::Subscribe(subscribe)) => self.subscribe(&subscribe).await.map(|()| None),
+            None => Err(status::of(&Refusal::invalid(
+                "message",
+                "none of hello, subscribe, acquire, report",
+            ))),
         };
-        items.push(AcquireItem {
-            result: Some(result),
-        });
+        let message = match answered {
+            Ok(None) => return None,
+            Ok(Some(answer)) => answer,
+            Err(status) => Answered::Status(status::as_message(&status)),
+        };
+        Some(SessionResponse {
+            id: request.id,
+            message: Some(message),
+        })
     }
-    Ok(Answered::Acquired(AcquireBatchResponse { items }))
-}
 
-fn greet(greeting: &Greeting, hello: Hello) -> Result<(), Refusal> {
-    if !hello.namespace.is_empty() {
-        read::namespace(&hello.namespace)?;
+    fn defaults(&self) -> read::Defaults {
+        self.greeting.get().cloned().unwrap_or_default()
     }
-    read::caller(hello.caller.as_ref(), &read::Defaults::default())?;
-    let caller = hello.caller.unwrap_or_default();
-    let said = read::Defaults {
-        namespace: hello.namespace,
-        service: caller.service,
-        instance: caller.instance,
-    };
-    greeting
-        .set(said)
-        .map_err(|_| Refusal::invalid("hello", "said twice on one session"))
-}
 
-fn not_pushed() -> Status {
-    Status::unimplemented("this version does not push state; ask before each attempt")
+    async fn acquire(&self, batch: &AcquireBatch) -> Result<Answered, Status> {
+        let count = batch.requests.len();
+        if count == 0 || count > read::BATCH_MAX {
+            let problem = format!("{count} questions; 1 to {}", read::BATCH_MAX);
+            return Err(status::of(&Refusal::invalid("acquire.requests", problem)));
+        }
+        let unsaid = read::Defaults::default();
+        let greeting = self.greeting.get();
+        let defaults = greeting.unwrap_or(&unsaid);
+        let mut items = Vec::with_capacity(count);
+        for request in &batch.requests {
+            let result = match client::acquire(&self.coordinator, request, defaults).await {
+                Ok(response) => {
+                    if let Some(greeting) = greeting
+                        && (request.namespace.is_empty() || request.namespace == greeting.namespace)
+                    {
+                        self.follow(&greeting.namespace, &request.dependency).await;
+                    }
+                    acquire_item::Result::Response(response)
+                }
+                Err(status) => acquire_item::Result::Status(status::as_message(&status)),
+            };
+            items.push(AcquireItem {
+                result: Some(result),
+            });
+        }
+        Ok(Answered::Acquired(AcquireBatchResponse { items }))
+    }
+
+    /// A client that introduced itself follows what it asks about. Only dependencies of its
+    /// own namespace can be told apart in an update.
+    async fn follow(&self, namespace: &str, dependency: &str) {
+        let new = {
+            let mut asked = self
+                .asked_about
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            !asked.contains(dependency) && asked.insert(dependency.to_owned())
+        };
+        if new && let Ok(namespace) = read::namespace(namespace) {
+            // Too many are followed already: this one is asked for each time.
+            let key = Key {
+                namespace,
+                dependency,
+            };
+            let _ = self.coordinator.subscribe(&self.watcher, key).await;
+        }
+    }
+
+    async fn greet(&self, hello: Hello) -> Result<(), Status> {
+        let refuse = |refusal: Refusal| status::of(&refusal);
+        read::namespace(&hello.namespace).map_err(refuse)?;
+        read::caller(hello.caller.as_ref(), &read::Defaults::default()).map_err(refuse)?;
+        let caller = hello.caller.unwrap_or_default();
+        let said = read::Defaults {
+            namespace: hello.namespace,
+            service: caller.service,
+            instance: caller.instance,
+        };
+        if self.greeting.set(said).is_err() {
+            return Err(refuse(Refusal::invalid(
+                "hello",
+                "said twice on one session",
+            )));
+        }
+        self.subscribe(&Subscribe {
+            add: hello.subscribe,
+            remove: Vec::new(),
+        })
+        .await
+    }
+
+    async fn subscribe(&self, subscribe: &Subscribe) -> Result<(), Status> {
+        let defaults = self.defaults();
+        let change = async {
+            let namespace = read::namespace(&defaults.namespace)?;
+            for name in subscribe.add.iter().chain(&subscribe.remove) {
+                read::dependency(name)?;
+            }
+            for dependency in &subscribe.remove {
+                self.coordinator.unsubscribe(
+                    &self.watcher,
+                    Key {
+                        namespace,
+                        dependency,
+                    },
+                );
+            }
+            for dependency in &subscribe.add {
+                let key = Key {
+                    namespace,
+                    dependency,
+                };
+                self.coordinator.subscribe(&self.watcher, key).await?;
+            }
+            Ok(())
+        };
+        change
+            .await
+            .map_err(|refusal: Refusal| status::of(&refusal))
+    }
 }

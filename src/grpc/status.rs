@@ -9,10 +9,15 @@ use tonic_types::{ErrorDetails, StatusExt};
 use crate::{coordinator::Refusal, durable::DurableError, store::StoreError};
 
 const DOMAIN: &str = "holdoff";
+/// A status travels in headers, and clients close a connection whose headers are too large;
+/// many take 8 KiB in all. Base64 and percent-encoding make it longer than it is here.
+const TEXT_MAX: usize = 1_000;
+const VIOLATIONS_MAX: usize = 10;
+const VIOLATION_MAX: usize = 250;
 
 /// One table from refusals to statuses.
 pub fn of(refusal: &Refusal) -> Status {
-    let text = refusal.to_string();
+    let text = shortened(refusal.to_string(), TEXT_MAX);
     let (code, reason) = match refusal {
         Refusal::Invalid { .. } => (Code::InvalidArgument, "INVALID_FIELD"),
         Refusal::BadPolicy(_) => (Code::InvalidArgument, "BAD_POLICY"),
@@ -41,8 +46,11 @@ pub fn of(refusal: &Refusal) -> Status {
             details.add_bad_request_violation(field.clone(), problem.clone());
         }
         Refusal::BadPolicy(findings) => {
-            for finding in findings.iter().take(100) {
-                details.add_bad_request_violation(finding.field.clone(), finding.to_string());
+            for finding in findings.iter().take(VIOLATIONS_MAX) {
+                details.add_bad_request_violation(
+                    shortened(finding.field.clone(), VIOLATION_MAX),
+                    shortened(finding.to_string(), VIOLATION_MAX),
+                );
             }
         }
         Refusal::Durable(DurableError::Busy { .. } | DurableError::Unavailable { .. }) => {
@@ -64,6 +72,15 @@ pub fn of(refusal: &Refusal) -> Status {
         | Refusal::TooSlow(_) => {}
     }
     Status::with_error_details(code, text, details)
+}
+
+/// At most so many bytes of a text, and a sign where something is left out.
+fn shortened(mut text: String, max: usize) -> String {
+    if text.len() > max {
+        text.truncate(text.floor_char_boundary(max));
+        text.push('…');
+    }
+    text
 }
 
 /// The same as a message, for one item of a batch.

@@ -71,15 +71,19 @@ async fn follow<S: Store>(
         }
     }
     send(room, Change::Synced(true)).await;
-    loop {
-        for (id, name) in watcher.changed().await {
+    while let Some(changed) = watcher.changed().await {
+        for (id, name) in changed {
             let change = match coordinator.show_by_id(id).await {
-                Some(shown) => Change::Dependency(shown::dependency(&shown)),
+                Some(shown) => {
+                    coordinator.settled().await;
+                    Change::Dependency(shown::dependency(&shown))
+                }
                 None => Change::Removed(name.into()),
             };
             send(room, change).await;
         }
     }
+    Ok(())
 }
 
 /// A reader that has gone is noticed by `Sender::closed`, which ends the whole task.

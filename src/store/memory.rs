@@ -27,7 +27,7 @@ const SHARDS: usize = 256;
 pub struct MemoryStore {
     slots: DashMap<DependencyId, Box<Slot>, BuildHasherDefault<AlreadyUniform>>,
     /// How many records each namespace has; only touched when one is made or dropped.
-    namespaces: Mutex<HashMap<Arc<str>, u32>>,
+    namespaces: Mutex<HashMap<Arc<String>, u32>>,
     /// No dropped record had a higher epoch.
     evicted_epoch: AtomicU64,
 }
@@ -99,14 +99,14 @@ impl MemoryStore {
                 limit: limits.in_all,
             });
         }
-        let (name, count) = match namespaces.get_key_value(namespace) {
+        let (name, count) = match namespaces.get_key_value(&namespace.to_owned()) {
             Some((name, count)) => (Arc::clone(name), *count),
             None if namespaces.len() >= limits.namespaces as usize => {
                 return Err(StoreError::NamespacesFull {
                     limit: limits.namespaces,
                 });
             }
-            None => (Arc::from(namespace), 0),
+            None => (Arc::new(namespace.to_owned()), 0),
         };
         if count >= limits.in_namespace {
             let (namespace, limit) = (namespace.to_owned(), limits.in_namespace);

@@ -164,12 +164,12 @@ fn give_again(
     ask: &Ask,
     grant: Grant,
 ) -> Result<Grant, Denial> {
+    look_at_deadline(policy, ask, grant.delay)?;
     if let Question::Retry { previous, .. } = ask.question
         && let MadeUnder::Permit(permit) = previous.made_under
     {
         record.tickets.settle(permit.serial);
     }
-    look_at_deadline(policy, ask, grant.delay)?;
     Ok(grant)
 }
 

@@ -65,11 +65,13 @@ pub struct Breaker {
     /// Trips in a row: how often the open period has been multiplied.
     pub level: u32,
     pub probe_successes: u32,
-    pub trips: u64,
+    pub trips: u32,
     pub cause: Cause,
-    leases: Vec<Lease>,
+    /// Allocated while probes are out.
+    leases: Option<Box<Vec<Lease>>>,
     evidence: Evidence,
-    last_second: LastSecond,
+    /// Allocated under `applies_to: auto`.
+    last_second: Option<Box<LastSecond>>,
 }
 
 /// A probe that is out.
@@ -129,9 +131,9 @@ impl Breaker {
             probe_successes: 0,
             trips: 0,
             cause: Cause::New,
-            leases: Vec::new(),
+            leases: None,
             evidence: Evidence::Adaptive(Detector::default()),
-            last_second: LastSecond::default(),
+            last_second: None,
         }
     }
 
@@ -171,7 +173,7 @@ impl Breaker {
         if now < probes_from {
             return Admission::Quarantine(now.until(probes_from));
         }
-        let live = self.leases.iter().filter(|lease| now < lease.ends);
+        let live = self.leases().iter().filter(|lease| now < lease.ends);
         match live.clone().count() as u32 {
             out if out < policy.probes => Admission::Probe,
             out => Admission::ProbesOut {
@@ -189,7 +191,10 @@ impl Breaker {
         match policy.applies_to {
             AppliesTo::All => true,
             AppliesTo::Retries => false,
-            AppliesTo::Auto => self.last_second.refuses_all(),
+            AppliesTo::Auto => self
+                .last_second
+                .as_ref()
+                .is_some_and(|second| second.refuses_all()),
         }
     }
 
@@ -205,35 +210,44 @@ impl Breaker {
     }
 
     pub fn lease(&mut self, serial: u64, ends: Time, now: Time) {
-        self.leases.retain(|lease| now < lease.ends);
-        self.leases.push(Lease { serial, ends });
+        let leases = self.leases.get_or_insert_default();
+        leases.retain(|lease| now < lease.ends);
+        leases.push(Lease { serial, ends });
     }
 
     /// Takes a lease back. True: it was live.
     pub fn end_lease(&mut self, serial: u64, now: Time) -> bool {
         let live = self.holds_lease(serial, now);
-        self.leases
-            .retain(|lease| lease.serial != serial && now < lease.ends);
-        if self.leases.is_empty() {
-            self.leases = Vec::new();
+        if let Some(leases) = &mut self.leases {
+            leases.retain(|lease| lease.serial != serial && now < lease.ends);
+            if leases.is_empty() {
+                self.leases = None;
+            }
         }
         live
     }
 
+    fn leases(&self) -> &[Lease] {
+        self.leases.as_deref().map_or(&[], Vec::as_slice)
+    }
+
     /// Whether the lease of this permit is live.
     pub fn holds_lease(&self, serial: u64, now: Time) -> bool {
-        self.leases
+        self.leases()
             .iter()
             .any(|lease| lease.serial == serial && now < lease.ends)
     }
 
     pub fn probes_out(&self, now: Time) -> u32 {
-        self.leases.iter().filter(|lease| now < lease.ends).count() as u32
+        self.leases()
+            .iter()
+            .filter(|lease| now < lease.ends)
+            .count() as u32
     }
 
     /// When the last probe lease ends; the origin of time where none is out.
     pub fn last_lease_end(&self) -> Time {
-        self.leases
+        self.leases()
             .iter()
             .map(|lease| lease.ends)
             .max()
@@ -319,6 +333,8 @@ impl Breaker {
                 };
                 self.weigh(policy, counts, at, now)
             }
+            // Where slowness is not looked at, silence would only thin the failures out.
+            Detect::Window(_) if !watches_slow(policy) && !policy.slow_counts_as_failure => None,
             Detect::Window(thresholds) => {
                 let window = self.window(thresholds, now);
                 window.record_silent(policy.slow_counts_as_failure, permits, at);
@@ -380,15 +396,16 @@ impl Breaker {
     /// Notes how attempts ended for `applies_to: auto`.
     pub fn note_second(&mut self, policy: &policy::Breaker, ended: Ended, now: Time) {
         if policy.applies_to == AppliesTo::Auto {
-            self.last_second.turn_to(now);
-            self.last_second.note(ended);
+            let second = self.last_second.get_or_insert_default();
+            second.turn_to(now);
+            second.note(ended);
         }
     }
 
     /// Judges a second that is over for `applies_to: auto`.
     pub fn judge_second(&mut self, policy: &policy::Breaker, now: Time) {
         if policy.applies_to == AppliesTo::Auto {
-            self.last_second.turn_to(now);
+            self.last_second.get_or_insert_default().turn_to(now);
         }
     }
 
@@ -401,7 +418,7 @@ impl Breaker {
 
     /// Goes to closed from any phase, with no evidence. Leases that are out stay.
     pub fn close(&mut self, cause: Cause, now: Time) {
-        self.last_second = LastSecond::default();
+        self.last_second = None;
         self.enter(Phase::Closed, cause, now);
     }
 

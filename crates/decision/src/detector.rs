@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! failure: sum += ln(p1 / p0)          success: sum -= ln((1 - p0) / (1 - p1)), at least 0
-//! trip:    sum >= 13.4 (ln 660,000)
+//! trip:    sum >= 13.3 (ln 600,000)
 //! p0 = clamp(2 * baseline, 2 %, 20 %)  p1 = clamp(5 * p0, 50 %, 90 %)
 //! ```
 //!
@@ -17,10 +17,10 @@
 
 use crate::{Nanos, Time};
 
-/// What the sum must reach: one false trip in 660,000 independent decisions. It moves by
+/// What the sum must reach: one false trip in 600,000 independent decisions. It moves by
 /// steps of 3.2 and 0.7, so ln 10^6 = 13.8 would mean the same at five straight failures and
 /// cost a quarter of a sample more at 50 %.
-pub const THRESHOLD: f32 = 13.4;
+pub const THRESHOLD: f32 = 13.3;
 const HALF_LIFE: Nanos = Nanos::from_secs(30);
 /// Calls after which a healthy stretch moves the baseline. Shorter ones are noise: three
 /// failures in 64 calls are no rare chance at 1 %, and would slow the next trip down.
@@ -35,9 +35,6 @@ pub struct Detector {
     sum: f32,
     /// The learned share of failures in health.
     baseline: f32,
-    /// What one failure adds and one success takes, at this baseline.
-    up: f32,
-    down: f32,
     at: Time,
     /// The stretch since the baseline last moved.
     calls: u16,
@@ -46,29 +43,26 @@ pub struct Detector {
 
 impl Default for Detector {
     fn default() -> Self {
-        let mut detector = Self {
+        Self {
             sum: 0.0,
             baseline: 0.01,
-            up: 0.0,
-            down: 0.0,
             at: Time::ORIGIN,
             calls: 0,
             failures: 0,
-        };
-        detector.weigh();
-        detector
+        }
     }
 }
 
 impl Detector {
     /// Adds outcomes that ended at `now`, as their net sum. True: it trips.
     pub fn record(&mut self, successes: u32, failures: u32, now: Time) -> bool {
-        if self.sum > 0.0 {
-            self.sum = self.decayed(now);
+        // A success on a sum of nothing is the common case, and weighs nothing.
+        if self.sum > 0.0 || failures > 0 {
+            let (up, down) = self.weights();
+            let net = failures as f32 * up - successes as f32 * down;
+            self.sum = (self.decayed(now) + net).max(0.0);
         }
         self.at = self.at.max(now);
-        let net = failures as f32 * self.up - successes as f32 * self.down;
-        self.sum = (self.sum + net).max(0.0);
         self.learn(successes, failures);
         self.sum >= THRESHOLD
     }
@@ -104,14 +98,13 @@ impl Detector {
         let lessons = f32::from(self.calls / LESSON).min(1.0 / LEARNING);
         self.baseline += (seen.min(1.0) - self.baseline) * LEARNING * lessons;
         (self.calls, self.failures) = (0, 0);
-        self.weigh();
     }
 
-    fn weigh(&mut self) {
+    /// What one failure adds and one success takes, at this baseline.
+    fn weights(&self) -> (f32, f32) {
         let p0 = (2.0 * self.baseline).clamp(0.02, 0.2);
         let p1 = (5.0 * p0).clamp(0.5, 0.9);
-        self.up = (p1 / p0).ln();
-        self.down = ((1.0 - p0) / (1.0 - p1)).ln();
+        ((p1 / p0).ln(), ((1.0 - p0) / (1.0 - p1)).ln())
     }
 }
 

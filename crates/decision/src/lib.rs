@@ -10,7 +10,8 @@
 //! - [`time`]: instants and spans in whole nanoseconds, saturating
 //! - [`share`]: exact shares in parts per million
 //! - [`policy`]: what an operator may set, as the rules read it
-//! - [`backoff`], [`pushback`], [`rate`], [`budget`], [`window`], [`detector`]: one rule each
+//! - [`backoff`], [`pushback`], [`rate`], [`budget`], [`window`], [`detector`], [`calendar`],
+//!   [`throughput`], [`ramp`]: one rule each
 //! - [`permit`]: the words of questions and answers
 //! - [`tickets`], [`replay`]: which permits were used, which answers can be given again
 //! - [`breaker`]: closed, open, half-open, and the leases of probes
@@ -38,6 +39,7 @@ pub mod record;
 pub mod replay;
 pub mod report;
 pub mod share;
+pub mod standing;
 pub mod throughput;
 pub mod tickets;
 pub mod time;

@@ -13,7 +13,7 @@ pub struct Checkpoint {
     pub epoch: u64,
     /// Trips in a row.
     pub level: u32,
-    pub trips: u64,
+    pub trips: u32,
     /// Of the open period.
     pub left: Nanos,
 }

@@ -328,3 +328,13 @@ impl Record {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_small_enough_for_a_million_of_them() {
+        assert!(size_of::<Record>() <= 344, "{} bytes", size_of::<Record>());
+    }
+}

@@ -16,7 +16,7 @@ use crate::{Nanos, Time};
 
 const WORD: u64 = 64;
 /// Words that are kept besides the newest: four million permits. Beyond it the oldest is
-/// dropped, and its permits are answered as expired.
+/// dropped: its permits are answered as duplicates, and their silence is not counted.
 const OLDER_MAX: usize = 65_536;
 
 /// The permits of one dependency that may still be reported.

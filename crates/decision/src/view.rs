@@ -60,7 +60,7 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
             .level(&policy.budget, context.floor_from(policy), now),
         counts: breaker.counts(now),
         suspicion: breaker.suspicion(now).min(1.0),
-        trips: breaker.trips,
+        trips: u64::from(breaker.trips),
         shadow: (policy.breaker.mode == Mode::Shadow).then(|| record.inner_state(now)),
     }
 }

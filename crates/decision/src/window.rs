@@ -387,6 +387,18 @@ mod tests {
     }
 
     #[test]
+    fn a_call_older_than_the_window_is_not_in_it() {
+        let mut window = ten_seconds();
+        window.record(GOOD, 1, at(20.5));
+        for seconds in [10.5, 10.999, 1.0] {
+            window.record(BAD, 1, at(seconds));
+        }
+        assert_eq!(window.counts(at(20.5)).calls, 1);
+        window.record(BAD, 1, at(11.0));
+        assert_eq!(window.counts(at(20.5)).failures, 1);
+    }
+
+    #[test]
     fn a_window_of_calls_holds_the_last_ones() {
         let mut window = Window::new(WindowSize::Calls(5), Time::ORIGIN);
         window.record(BAD, 3, at(0.0));

@@ -138,7 +138,9 @@ pub(super) fn look_at_breaker(
         Admission::Probe => match ask.question {
             // In shadow mode it takes no lease, but it passes.
             Question::Hedge { .. } if policy.breaker.mode != Mode::Enforce => Ok(false),
-            Question::First if is_spared(policy, record) => {
+            Question::First | Question::Confirm(_)
+                if asker == Asker::FirstAttempt && is_spared(policy, record) =>
+            {
                 Ok(held.is_zero() && has_room_now(policy, record, ask, context))
             }
             Question::Hedge { .. } => Err(final_denial(
@@ -188,9 +190,10 @@ fn is_spared(policy: &Policy, record: &Record) -> bool {
 }
 
 fn has_room_now(policy: &Policy, record: &Record, ask: &Ask, context: &Context) -> bool {
+    let charged_already = matches!(ask.question, Question::Confirm(_));
     policy.rate.as_ref().is_none_or(|limit| {
         let room = record.rate.room(limit, ask.service, ask.cost, context.now);
-        room == rate::Room::After(Nanos::ZERO)
+        charged_already || room == rate::Room::After(Nanos::ZERO)
     })
 }
 

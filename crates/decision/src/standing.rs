@@ -1,0 +1,181 @@
+//! What a client may do with first attempts without asking, and for how long it may rely on
+//! that: the state that is pushed to it.
+//!
+//! A closed breaker lets first attempts go without a hop; what has to be counted call by call
+//! (a rate, probes) has to be asked for; what is refused is refused where it is cheapest, in
+//! the client. A refusal ends by itself: it is valid for the time that is left plus this
+//! subscriber's own spread, and then the client asks.
+
+use crate::{Nanos, Policy, Record, State, record::Context};
+
+/// An allowance to go on is renewed before it ends; a client that hears nothing for so long
+/// asks.
+pub const GO_VALID_FOR: Nanos = Nanos::from_secs(15);
+/// A forced-open breaker without an end is refused for so long at a time.
+pub const REFUSE_VALID_FOR: Nanos = Nanos::from_secs(60);
+
+/// What to do with first attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstAttempts {
+    Go,
+    Ask,
+    Refuse,
+}
+
+/// What is pushed of one dependency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    pub state: State,
+    pub epoch: u64,
+    pub first_attempts: FirstAttempts,
+    pub valid_for: Nanos,
+}
+
+/// The standing of first attempts at `context.now`, for one subscriber: the spread is its own.
+pub fn standing(policy: &Policy, record: &Record, context: &Context) -> Standing {
+    let now = context.now;
+    let state = record.state(policy, now);
+    let held = now.until(record.held_until);
+    let (first_attempts, valid_for) = if state == State::ForcedOpen {
+        let end = record.order_at(now).and_then(|order| order.expires);
+        let left = end.map_or(REFUSE_VALID_FOR, |end| now.until(end));
+        (
+            FirstAttempts::Refuse,
+            spread(left, policy.breaker.spread, context),
+        )
+    } else if !held.is_zero() {
+        (
+            FirstAttempts::Refuse,
+            spread(held, policy.pushback.spread, context),
+        )
+    } else if state == State::Open && record.breaker.binds_first_attempts(&policy.breaker) {
+        let left = now.until(record.breaker.open_until);
+        (
+            FirstAttempts::Refuse,
+            spread(left, policy.breaker.spread, context),
+        )
+    } else if must_ask(policy, record, state) {
+        (FirstAttempts::Ask, GO_VALID_FOR)
+    } else {
+        (FirstAttempts::Go, GO_VALID_FOR)
+    };
+    Standing {
+        state,
+        epoch: record.breaker.epoch,
+        first_attempts,
+        valid_for,
+    }
+}
+
+/// Whether each first attempt has to be decided on its own.
+fn must_ask(policy: &Policy, record: &Record, state: State) -> bool {
+    let probes = match state {
+        State::HalfOpen => record.breaker.binds_first_attempts(&policy.breaker),
+        State::Closed | State::Open | State::ForcedOpen | State::ForcedClosed => false,
+    };
+    probes || policy.rate.is_some()
+}
+
+fn spread(left: Nanos, spread: Nanos, context: &Context) -> Nanos {
+    left.saturating_add(spread.scaled(context.sample.spread))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Sample, Time, operate,
+        policy::{AppliesTo, Rate},
+        record::{Override, OverrideKind},
+    };
+
+    fn context(now: u64) -> Context {
+        let sample = Sample {
+            jitter: 0.0,
+            spread: 0.5,
+        };
+        Context {
+            now: Time(now),
+            sample,
+            restarted: None,
+        }
+    }
+
+    fn open_record() -> Record {
+        let checkpoint = operate::Checkpoint {
+            phase: crate::breaker::Phase::Open,
+            epoch: 4,
+            level: 1,
+            trips: 1,
+            left: Nanos::from_secs(10),
+        };
+        operate::restore(&checkpoint, Time(0))
+    }
+
+    fn first_attempts(policy: &Policy, record: &Record, now: u64) -> FirstAttempts {
+        standing(policy, record, &context(now)).first_attempts
+    }
+
+    #[test]
+    fn a_closed_breaker_lets_first_attempts_go_and_a_rate_makes_them_ask() {
+        let record = Record::new(1, Time(0));
+        let mut policy = Policy::default();
+        assert_eq!(first_attempts(&policy, &record, 1), FirstAttempts::Go);
+        policy.rate = Some(Rate {
+            per_second: 1.0,
+            burst: 1,
+            max_wait: Nanos::ZERO,
+            per_caller: false,
+        });
+        assert_eq!(first_attempts(&policy, &record, 1), FirstAttempts::Ask);
+    }
+
+    #[test]
+    fn an_open_breaker_refuses_until_its_end_plus_the_subscribers_spread() {
+        let standing = standing(&Policy::default(), &open_record(), &context(0));
+        assert_eq!(standing.first_attempts, FirstAttempts::Refuse);
+        assert_eq!(standing.valid_for, Nanos::from_secs(11));
+    }
+
+    #[test]
+    fn an_open_breaker_that_spares_first_attempts_lets_them_go() {
+        let mut policy = Policy::default();
+        policy.breaker.applies_to = AppliesTo::Retries;
+        assert_eq!(
+            first_attempts(&policy, &open_record(), 0),
+            FirstAttempts::Go
+        );
+    }
+
+    #[test]
+    fn half_open_is_asked_for() {
+        let after = Nanos::from_secs(10).0;
+        assert_eq!(
+            first_attempts(&Policy::default(), &open_record(), after),
+            FirstAttempts::Ask
+        );
+    }
+
+    #[test]
+    fn a_hold_and_an_order_refuse_whatever_the_breaker_says() {
+        let mut record = Record::new(1, Time(0));
+        record.held_until = Time(Nanos::from_secs(20).0);
+        assert_eq!(
+            first_attempts(&Policy::default(), &record, 0),
+            FirstAttempts::Refuse
+        );
+        let mut record = Record::new(1, Time(0));
+        let order = Override {
+            kind: OverrideKind::ForceOpen,
+            owner: "o".into(),
+            reason: "r".into(),
+            set_at: Time(0),
+            expires: None,
+        };
+        operate::set_override(&mut record, order, Time(0));
+        assert_eq!(
+            first_attempts(&Policy::default(), &record, 1),
+            FirstAttempts::Refuse
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! Joining and returning: nobody's arrival changes what is shared, and nobody returns
+//! together.
+
+use std::time::Duration;
+
+use holdoff_client::proto::{
+    BreakerState, DenialReason, Hello, OutcomeKind, SessionRequest, acquire_response::Verdict,
+    session_request::Message,
+};
+
+use crate::harness::*;
+
+use OutcomeKind::{Failure, Success};
+
+const OPENS: &str =
+    "{breaker: {window: 10, min_calls: 5, failure_ratio: 0.5, open_for: 30s, spread: 2s}}";
+
+#[tokio::test]
+async fn b21a_a_client_that_registers_changes_nothing() {
+    let service = Service::start(&policy_of_d(OPENS)).await;
+    let mut client = service.client().await;
+    client.trip("d", 5).await;
+    let opened = client.get("d").await;
+    for at in [5_000, 10_000, 15_000, 29_999] {
+        service.at_ms(at);
+        let mut other = service.client().await;
+        let hello = SessionRequest {
+            id: 1,
+            message: Some(Message::Hello(Hello {
+                caller: caller("new"),
+                ..Hello::default()
+            })),
+        };
+        other
+            .asks
+            .session(tokio_stream::iter([hello]))
+            .await
+            .unwrap();
+        assert_eq!(
+            reason_of(other.ask(first("d")).await),
+            DenialReason::BreakerOpen
+        );
+        let seen = other.get("d").await;
+        assert_eq!(
+            (seen.state(), seen.epoch, seen.trips),
+            (BreakerState::Open, opened.epoch, 1)
+        );
+        assert_eq!(ms(seen.open_for), 30_000.0 - at as f64);
+    }
+    service.at_ms(30_000);
+    assert_eq!(client.get("d").await.state(), BreakerState::HalfOpen);
+}
+
+#[tokio::test]
+async fn b21c_without_a_data_directory_a_restart_begins_closed_with_nothing() {
+    let policies = policy_of_d(OPENS);
+    let service = Service::start(&policies).await;
+    let mut client = service.client().await;
+    client.trip("d", 5).await;
+    drop(client);
+    service.end().await;
+    let service = Service::start_with(Setup {
+        policies: &policies,
+        at_ms: 20_000,
+        ..Setup::default()
+    })
+    .await;
+    let mut client = service.client().await;
+    let seen = client.get("d").await;
+    assert_eq!(
+        (seen.state(), seen.failure_ratio, seen.live),
+        (BreakerState::Closed, 0.0, false)
+    );
+    client.granted(first("d")).await;
+}
+
+#[tokio::test]
+async fn b21c_with_a_data_directory_a_restart_prolongs_and_shortens_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let policies = policy_of_d(OPENS);
+    let setup = |at_ms| Setup {
+        policies: &policies,
+        data_dir: Some(dir.path()),
+        at_ms,
+        ..Setup::default()
+    };
+    let service = Service::start_with(setup(0)).await;
+    let mut client = service.client().await;
+    client.trip("d", 5).await;
+    let epoch = client.get("d").await.epoch;
+    drop(client);
+    service.end().await;
+    for at in [10_000, 20_000] {
+        let service = Service::start_with(setup(at)).await;
+        let mut client = service.client().await;
+        let seen = client.get("d").await;
+        assert_eq!((seen.state(), seen.epoch), (BreakerState::Open, epoch));
+        assert_eq!(ms(seen.open_for), 30_000.0 - at as f64);
+        drop(client);
+        service.end().await;
+    }
+}
+
+#[tokio::test]
+async fn b26d_a_client_whose_clock_is_an_hour_off_gets_the_same_answer() {
+    // Times are relative durations in both directions: nothing of a client's clock is sent,
+    // so only the length of what it says can matter.
+    let service = Service::start(&policy_of_d(
+        "{retry: {jitter: none, initial_delay: 1s, min_attempt_time: 500ms}}",
+    ))
+    .await;
+    let mut client = service.client().await;
+    for (left, granted) in [(1_501, true), (1_500, false)] {
+        let permit = client.granted(first("d")).await.permit;
+        let mut asked = retry("d", 2, &permit, Failure);
+        asked.time_left =
+            Some(prost_types::Duration::try_from(Duration::from_millis(left)).unwrap());
+        match client.ask(asked).await.verdict.unwrap() {
+            Verdict::Grant(grant) => {
+                assert!(granted);
+                assert_eq!(ms(grant.delay), 1_000.0);
+            }
+            Verdict::Denial(denial) => {
+                assert!(!granted);
+                assert_eq!(denial.reason(), DenialReason::Deadline);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn b26e_a_clock_that_goes_back_is_harmless() {
+    let service = Service::start(&policy_of_d(OPENS)).await;
+    service.at_ms(3_600_000);
+    let mut client = service.client().await;
+    client.trip("d", 5).await;
+    service.at_ms(0);
+    let denial = client.denied(first("d")).await;
+    assert_eq!(denial.reason(), DenialReason::BreakerOpen);
+    service.at_ms(3_630_000);
+    assert!(client.granted(first("d")).await.probe);
+}
+
+#[tokio::test]
+async fn b27a_those_who_were_refused_return_spread_and_none_too_early() {
+    let policies = policy_of_d("{breaker: {window: 10, min_calls: 5, open_for: 10s, spread: 2s}}");
+    let service = Service::start(&policies).await;
+    let mut client = service.client().await;
+    client.trip("d", 5).await;
+    service.at_ms(3_000);
+    let mut buckets = [0; 20];
+    for n in 0..1000 {
+        let denial = client.denied(first_of("d", &format!("i{n}"))).await;
+        let at = 3_000.0 + ms(denial.retry_after);
+        assert!((10_000.0..=12_000.0).contains(&at), "{at}");
+        buckets[(((at - 10_000.0) / 100.0) as usize).min(19)] += 1;
+    }
+    assert!(*buckets.iter().max().unwrap() <= 100, "{buckets:?}");
+}
+
+#[tokio::test]
+async fn b27b_those_who_come_back_to_taken_probes_are_spread_anew() {
+    let policies = policy_of_d(
+        "{breaker: {window: 10, min_calls: 5, open_for: 10s, spread: 2s, probe_lease: 5s}}",
+    );
+    let service = Service::start(&policies).await;
+    let mut client = service.client().await;
+    client.trip("d", 5).await;
+    service.at_ms(10_000);
+    assert!(client.granted(first("d")).await.probe);
+    let (mut buckets, mut distinct) = ([0; 71], std::collections::BTreeSet::new());
+    for n in 0..1000 {
+        let denial = client.denied(first_of("d", &format!("i{n}"))).await;
+        assert_eq!(denial.reason(), DenialReason::ProbeInProgress);
+        let after = ms(denial.retry_after);
+        assert!(0.0 < after && after <= 7_000.0, "{after}");
+        buckets[(after / 100.0) as usize] += 1;
+        distinct.insert(after.to_bits());
+    }
+    assert!(*buckets.iter().max().unwrap() <= 100, "{buckets:?}");
+    assert!(distinct.len() > 990);
+    // What a verdict brings is fresh too.
+    client.call("elsewhere", Success).await;
+}
