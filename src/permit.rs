@@ -1,26 +1,40 @@
 //! Permits as bytes: opaque to clients, self-describing to us, and made by nobody else.
 //!
 //! A permit carries all that is needed to judge its report, so the service keeps two bits of
-//! one and no table. The last eight bytes are a SipHash-2-4 of the others under a key that
-//! never leaves the service (it is kept in the data directory, so that a permit of the run
-//! before is recognised as ours). The tag tells accident and tinkering from a permit; it is
-//! no signature for strangers.
+//! one and no table. The last eight bytes are a SipHash of the others under a key that never
+//! leaves the service (it is kept in the data directory, so that a permit of the run before is
+//! recognised as ours). The tag tells accident and tinkering from a permit; it is no signature
+//! for strangers.
 //!
 //! ```text
-//! 0      1     9         13     21      29      37     45       53     57   65
-//! version|kind dependency boot   epoch   serial  issued delay    expires retry tag
+//! 0            1          9    13    18     24     32    39       45    49  57
+//! version|kind dependency boot epoch serial issued delay lifetime retry tag
 //! ```
-//! Numbers are little-endian; times in nanoseconds.
+//! Numbers are little-endian; times in nanoseconds. A delay of more than two years and a
+//! lifetime of more than three days are written as that.
 
 use std::hash::Hasher;
 
 use bytes::Bytes;
 use holdoff_decision::{Nanos, Permit, PermitKind, Time};
-use siphasher::sip::{SipHasher13, SipHasher24};
+use siphasher::sip::SipHasher13;
 
-const LENGTH: usize = 65;
+const LENGTH: usize = 57;
 const BODY: usize = LENGTH - 8;
 const VERSION: u8 = 1;
+/// Where each field begins, and how many bytes it has.
+const DEPENDENCY: Field = Field(1, 8);
+const BOOT: Field = Field(9, 4);
+const EPOCH: Field = Field(13, 5);
+const SERIAL: Field = Field(18, 6);
+const ISSUED: Field = Field(24, 8);
+const DELAY: Field = Field(32, 7);
+const LIFETIME: Field = Field(39, 6);
+const RETRY: Field = Field(45, 4);
+const TAG: Field = Field(BODY, 8);
+
+#[derive(Clone, Copy)]
+struct Field(usize, usize);
 
 /// Names a dependency in permits and in the store: a keyed hash of its namespace and name,
 /// so that nobody can choose names that collide.
@@ -74,16 +88,17 @@ impl PermitCodec {
     pub fn write(&self, dependency: DependencyId, permit: &Permit) -> Bytes {
         let mut bytes = [0_u8; LENGTH];
         bytes[0] = VERSION << 4 | kind_code(permit.kind);
-        put(&mut bytes, 1, dependency.0);
-        bytes[9..13].copy_from_slice(&self.boot.to_le_bytes());
-        put(&mut bytes, 13, permit.epoch);
-        put(&mut bytes, 21, permit.serial);
-        put(&mut bytes, 29, permit.issued.0);
-        put(&mut bytes, 37, permit.delay.0);
-        put(&mut bytes, 45, permit.expires.0);
-        bytes[53..57].copy_from_slice(&permit.retry.to_le_bytes());
+        DEPENDENCY.put(&mut bytes, dependency.0);
+        BOOT.put(&mut bytes, u64::from(self.boot));
+        EPOCH.put(&mut bytes, permit.epoch);
+        SERIAL.put(&mut bytes, permit.serial);
+        ISSUED.put(&mut bytes, permit.issued.0);
+        DELAY.put(&mut bytes, permit.delay.0);
+        let lifetime = permit.expires.since(permit.issued + permit.delay);
+        LIFETIME.put(&mut bytes, lifetime.0);
+        RETRY.put(&mut bytes, u64::from(permit.retry));
         let tag = self.tag(&bytes);
-        put(&mut bytes, BODY, tag);
+        TAG.put(&mut bytes, tag);
         Bytes::copy_from_slice(&bytes)
     }
 
@@ -94,42 +109,48 @@ impl PermitCodec {
         if bytes[0] >> 4 != VERSION {
             return Read::Malformed;
         }
-        let (true, Some(kind)) = (get(bytes, BODY) == self.tag(bytes), kind_of(bytes[0] & 0xF))
-        else {
+        let ours = TAG.get(bytes) == self.tag(bytes);
+        let (true, Some(kind)) = (ours, kind_of(bytes[0] & 0xF)) else {
             return Read::Unknown;
         };
+        let (issued, delay) = (Time(ISSUED.get(bytes)), Nanos(DELAY.get(bytes)));
         let permit = Permit {
-            epoch: get(bytes, 13),
-            serial: get(bytes, 21),
-            issued: Time(get(bytes, 29)),
-            delay: Nanos(get(bytes, 37)),
-            expires: Time(get(bytes, 45)),
-            retry: get(bytes, 53) as u32,
+            epoch: EPOCH.get(bytes),
+            serial: SERIAL.get(bytes),
+            issued,
+            delay,
+            expires: issued + delay + Nanos(LIFETIME.get(bytes)),
+            retry: RETRY.get(bytes) as u32,
             kind,
         };
-        let dependency = DependencyId(get(bytes, 1));
-        match get(bytes, 9) as u32 == self.boot {
+        let dependency = DependencyId(DEPENDENCY.get(bytes));
+        match BOOT.get(bytes) as u32 == self.boot {
             true => Read::Permit(dependency, permit),
             false => Read::EarlierRun(dependency, permit),
         }
     }
 
     fn tag(&self, bytes: &[u8; LENGTH]) -> u64 {
-        let mut hasher = SipHasher24::new_with_key(&self.key);
+        let mut hasher = SipHasher13::new_with_key(&self.key);
         hasher.write(&bytes[..BODY]);
         hasher.finish()
     }
 }
 
-fn put(bytes: &mut [u8; LENGTH], at: usize, value: u64) {
-    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-}
+impl Field {
+    /// Writes the low bytes of `value`; the largest that fit where it has more.
+    fn put(self, bytes: &mut [u8; LENGTH], value: u64) {
+        let Self(at, width) = self;
+        let max = u64::MAX >> (64 - 8 * width);
+        bytes[at..at + width].copy_from_slice(&value.min(max).to_le_bytes()[..width]);
+    }
 
-/// Eight bytes from `at`, which is at most `BODY`.
-fn get(bytes: &[u8; LENGTH], at: usize) -> u64 {
-    let mut value = [0; 8];
-    value.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(value)
+    fn get(self, bytes: &[u8; LENGTH]) -> u64 {
+        let Self(at, width) = self;
+        let mut value = [0; 8];
+        value[..width].copy_from_slice(&bytes[at..at + width]);
+        u64::from_le_bytes(value)
+    }
 }
 
 fn kind_code(kind: PermitKind) -> u8 {

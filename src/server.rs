@@ -3,6 +3,7 @@
 //! Each core has a runtime and a listener of its own on the same port (SO_REUSEPORT): for
 //! work that takes a microsecond a shared runtime costs more in wake-ups than it gains.
 
+mod connection;
 mod http;
 mod listen;
 
@@ -197,7 +198,8 @@ pub async fn serve<S: Store>(
             .set_service_status(service, tonic_health::ServingStatus::Serving)
             .await;
     }
-    let incoming = listen::incoming(socket)?;
+    let places = Arc::new(tokio::sync::Semaphore::new(connections_max()));
+    let incoming = connection::counted(listen::incoming(socket)?, places);
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
@@ -220,6 +222,15 @@ pub async fn serve<S: Store>(
         .serve_with_incoming_shutdown(incoming, stop)
         .await?;
     Ok(())
+}
+
+/// Connections of one listener: most of the descriptors this process may have, shared by as
+/// many listeners as there are cores at most.
+fn connections_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let descriptors = usize::try_from(limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+    (descriptors / 10 * 6).min(12_000) / cores
 }
 
 fn reflection() -> tonic_reflection::server::Builder<'static> {

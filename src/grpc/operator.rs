@@ -506,6 +506,6 @@ fn written(finding: Finding, severity: proto::FindingSeverity) -> proto::Finding
         severity: severity.into(),
         field: finding.field,
         message: finding.message,
-        line: finding.place.line as u32,
+        line: finding.place.line,
     }
 }

@@ -468,7 +468,6 @@ fn never_more_probes_than_allowed_no_stale_report_counts_nothing_early_and_never
 }
 
 #[test]
-#[ignore = "780,000 states, a minute without optimisation"]
 fn never_more_probes_than_allowed_with_two_reports_on_their_way() {
     nothing_goes_wrong(2, 300_000);
 }
