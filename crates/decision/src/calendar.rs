@@ -30,7 +30,7 @@
 mod grid;
 mod marks;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 pub use self::grid::{Grid, PER_SLOT_MAX, Priority};
 use self::marks::Marks;
@@ -394,6 +394,32 @@ impl Calendar {
         let carried = places.min(u16::MAX - *used);
         *used += carried;
         self.planned += u64::from(carried);
+    }
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Horizon {
+                planned, horizon, ..
+            } => write!(
+                f,
+                "no place within {horizon}; {planned} retries are planned"
+            ),
+            Self::Caller { held, part, .. } => write!(
+                f,
+                "this instance holds {held} of the {part} places that are its part"
+            ),
+        }
+    }
+}
+
+impl Full {
+    /// How long at least until there may be a place.
+    pub fn wait(&self) -> Nanos {
+        match *self {
+            Self::Horizon { wait, .. } | Self::Caller { wait, .. } => wait,
+        }
     }
 }
 

@@ -47,6 +47,7 @@ pub mod view;
 pub mod window;
 
 pub use acquire::{Answer, Ask, MadeUnder, Previous, Question, acquire};
+pub use calendar::Priority;
 pub use permit::{Denial, DenialReason, Grant, Outcome, OutcomeKind, Permit, PermitKind, Reported};
 pub use policy::Policy;
 pub use record::{Context, Record, Sample, State};

@@ -26,7 +26,9 @@
 //! three latencies; somebody waits where a caller was refused, or was given more than half
 //! the horizon.
 
-use crate::{Nanos, Time, policy};
+use std::fmt;
+
+use crate::{Nanos, Share, Time, policy};
 
 /// As the calendar's `auto`, X is never taken as less a second.
 const SLOWEST_TARGET: f64 = 10.0;
@@ -106,8 +108,7 @@ impl Ramp {
     /// Begins the climb. `None`: the policy has none, or nothing is known to climb to.
     pub fn begin(policy: &policy::Ramp, usual: Option<Usual>, now: Time) -> Option<Self> {
         let usual = usual.filter(|usual| usual.per_second > 0.0)?;
-        let start = policy.start.as_ratio();
-        if start >= 1.0 || policy.max_duration.is_zero() {
+        if policy.start >= Share::ONE || policy.max_duration.is_zero() {
             return None;
         }
         let target = usual.per_second.clamp(SLOWEST_TARGET, FASTEST);
@@ -130,7 +131,7 @@ impl Ramp {
             waiting: 0.0,
             counted: now,
         };
-        ramp.set_rate(start * target);
+        ramp.set_rate(policy.start.as_ratio() * target);
         Some(ramp)
     }
 
@@ -191,7 +192,7 @@ impl Ramp {
 
     /// Judges the steps that are over.
     pub fn advance(&mut self, policy: &policy::Ramp, now: Time) -> Progress {
-        if !self.lasts(now) {
+        if !self.lasts(now) || policy.start >= Share::ONE {
             return Progress::Done;
         }
         let length = length(policy);
@@ -284,6 +285,16 @@ impl Ramp {
             rate = self.climbed(rate);
         }
         at + Nanos((ahead / rate * 1e9) as u64)
+    }
+}
+
+impl fmt::Display for Curve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:.0} calls a second are admitted, {:.0} before the outage; {} callers wait",
+            self.per_second, self.target, self.waiting
+        )
     }
 }
 

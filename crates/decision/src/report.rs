@@ -68,6 +68,7 @@ pub(crate) fn take_report(
         | OutcomeKind::Ignored
         | OutcomeKind::Cancelled => record.tickets.report(permit.serial),
     }
+    record.give_back(permit, now);
     let held_lease = record.breaker.end_lease(permit.serial, now);
     if permit.epoch != record.breaker.epoch {
         return Reported::StaleEpoch;
@@ -94,6 +95,7 @@ pub fn tally(policy: &Policy, record: &mut Record, tally: &Tally, context: &Cont
         hanging: hanging.min(counts.failures),
     };
     record.breaker.note_second(&policy.breaker, ended, now);
+    record.note_ended(counts, None, now);
     record.count(policy, counts, now, now);
     Reported::Ok
 }

@@ -10,8 +10,9 @@
 use crate::{Nanos, Time};
 
 const HALF_LIFE: Nanos = Nanos::from_secs(30);
-/// Outcomes nearer to each other are taken as one: 0.3 % of the half-life.
-const GRAIN: Nanos = Nanos::from_millis(100);
+/// Time is counted in grains of 100 ms, 0.3 % of the half-life.
+const GRAIN: u64 = Nanos::from_millis(100).0;
+const GRAINS_IN_A_HALF_LIFE: f64 = 300.0;
 /// The average of a younger record is that of one second.
 const YOUNGEST: f32 = 0.022_84;
 /// How much one outcome moves the share of failures.
@@ -24,7 +25,8 @@ const LATENCY: f32 = 1.0 / 256.0;
 pub struct Throughput {
     /// Successes a second, before it is corrected for age.
     per_second: f64,
-    at: Time,
+    /// The grain that this is as of.
+    grain: u32,
     /// How much of a full average this is, 0 to 1.
     weight: f32,
     /// Share of the last outcomes that failed.
@@ -37,16 +39,14 @@ impl Throughput {
     /// Adds outcomes of a closed dependency.
     pub fn note(&mut self, successes: u32, failures: u32, now: Time) {
         if self.weight == 0.0 && self.per_second == 0.0 {
-            self.at = now;
+            self.grain = grain(now);
         }
         self.note_share(successes, failures);
         if self.failing > 0.5 {
-            self.at = self.at.max(now);
+            self.grain = self.grain.max(grain(now));
             return;
         }
-        if now.since(self.at) >= GRAIN {
-            self.settle(now);
-        }
+        self.settle(now);
         let per_half_life = std::f64::consts::LN_2 / HALF_LIFE.as_secs_f64();
         self.per_second += f64::from(successes) * per_half_life;
     }
@@ -62,16 +62,19 @@ impl Throughput {
 
     /// Ages the average to `now`; from there on it may stand still.
     pub fn settle(&mut self, now: Time) {
-        let passed = now.since(self.at);
-        self.at = self.at.max(now);
-        let part = 0.5_f64.powf(passed.as_secs_f64() / HALF_LIFE.as_secs_f64());
+        let passed = grain(now).saturating_sub(self.grain);
+        if passed == 0 {
+            return;
+        }
+        self.grain += passed;
+        let part = 0.5_f64.powf(f64::from(passed) / GRAINS_IN_A_HALF_LIFE);
         self.per_second *= part;
         self.weight = 1.0 - (1.0 - self.weight) * part as f32;
     }
 
     /// Goes on at `now` as if no time had passed.
     pub fn resume(&mut self, now: Time) {
-        self.at = self.at.max(now);
+        self.grain = self.grain.max(grain(now));
         self.failing = 0.0;
     }
 
@@ -104,6 +107,10 @@ impl Throughput {
             self.failing += (seen - self.failing) * moved;
         }
     }
+}
+
+fn grain(now: Time) -> u32 {
+    u32::try_from(now.0 / GRAIN).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -179,6 +186,6 @@ mod tests {
 
     #[test]
     fn it_is_small() {
-        assert!(size_of::<Throughput>() <= 32);
+        assert!(size_of::<Throughput>() <= 24);
     }
 }
