@@ -12,22 +12,33 @@
 //! So the curve is closed-loop: it goes where outcomes let it, and X is where it stops to
 //! double, no limit. A trip of the breaker ends it.
 //!
+//! What a slow step served is what the dependency can do, so the curve steps back below it,
+//! to 95 % of it at most; it waits a step, since what ends in it was admitted before; and it
+//! comes near it again by fortieths. Without this it swings by half around the capacity.
+//! Twenty latencies that are too slow end a step at once.
+//!
 //! Attempts are placed on the curve by one instant, the time of the next free place (as in
 //! [`crate::rate`], without a burst). Within `horizon` a place is promised, as a delay;
-//! beyond it nothing is, and the caller is told when to ask again. For that the callers
-//! that were told are counted, and the count falls as places pass: the next one is told the
-//! time at which the curve, as it would climb, has a place behind all of them, less half a
-//! horizon, so that callers a little late leave no place empty. The count decides nothing
-//! but that time, so one who never comes back takes nobody's place.
+//! beyond it nothing is, and the caller is told when to ask again (`line`): when the curve,
+//! as it would climb, has places that nobody was told yet, half a horizon early, so that
+//! callers a little late leave no place empty. That line decides nothing but the time, so
+//! one who never comes back takes nobody's place.
 //!
 //! The rules that the contract leaves open: X is taken as ten a second at least; the rate
-//! never falls below X / 64 nor below one a second; where more than 1 % fail in health,
-//! twice that share is allowed; slowness of less than 5 ms says nothing, nor do fewer than
-//! three latencies; somebody waits where a caller was refused, or was given more than half
-//! the horizon.
+//! never falls below X / 64 nor below one a second; after a step back it doubles no further
+//! than to where it fell; where more than 1 % fail in health, twice that share is allowed;
+//! slowness of less than 5 ms says nothing, nor do fewer than three latencies; somebody
+//! waits where a caller was refused, or was given more than half the horizon.
+
+mod line;
+mod slope;
 
 use std::fmt;
 
+use self::{
+    line::Line,
+    slope::{Ahead, Slope},
+};
 use crate::{Nanos, Share, Time, policy};
 
 /// As the calendar's `auto`, X is never taken as less a second.
@@ -40,9 +51,11 @@ const FAILURES_ALLOWED: f32 = 0.01;
 const QUIET_STEPS: u32 = 4;
 /// Steps that are judged at once after a pause; what would come later is much the same.
 const STEPS_AT_ONCE: u32 = 128;
-/// Steps that a place in line looks ahead.
-const STEPS_AHEAD: u32 = 64;
+/// What one slow step leaves of the rate at least.
+const DEEPEST_CUT: f64 = 0.25;
 const LATENCIES_MIN: u32 = 3;
+/// So many end a step early, if they are too slow.
+const LATENCIES_PLAIN: u32 = 20;
 const SLOWNESS_MIN: Nanos = Nanos::from_millis(5);
 
 /// One recovery.
@@ -58,12 +71,16 @@ pub struct Ramp {
     failures_allowed: f32,
     step_began: Time,
     step: Step,
+    /// The step after a slow one: what ends in it was admitted before.
+    holds: bool,
     quiet: u32,
+    /// Up to here the rate doubles.
+    doubles_to: f64,
+    /// Successes a second in the last step that was slow: what the dependency can do.
+    ceiling: f64,
     /// The next free place.
     next: Time,
-    /// Callers that were told to ask again, as of `counted`.
-    waiting: f64,
-    counted: Time,
+    line: Line,
 }
 
 /// What a step has seen.
@@ -126,10 +143,12 @@ impl Ramp {
             },
             step_began: now,
             step: Step::default(),
+            holds: false,
             quiet: 0,
+            doubles_to: target,
+            ceiling: FASTEST,
             next: now,
-            waiting: 0.0,
-            counted: now,
+            line: Line::new(now),
         };
         ramp.set_rate(policy.start.as_ratio() * target);
         Some(ramp)
@@ -163,16 +182,16 @@ impl Ramp {
 
     /// When a caller that found no place may ask again. It is counted as waiting.
     pub fn line_up(&mut self, policy: &policy::Ramp, unit: f64, now: Time) -> Nanos {
-        self.count_to(now);
         self.step.somebody_waited = true;
-        let turn = self.turn(policy);
-        self.waiting = (self.waiting + 1.0).min(FASTEST);
+        self.line.advance(now);
+        let queue = now.until(self.next).0.saturating_sub(policy.horizon.0 / 2);
+        let mut ahead = Ahead::of(self, policy);
+        let told = self
+            .line
+            .join(now + Nanos(queue), unit, |at| ahead.rate(at));
         let over = now.until(self.ends);
-        match now.until(turn) {
-            wait if wait <= over => wait
-                .saturating_sub(Nanos(policy.horizon.0 / 2))
-                .max(Nanos::from_millis(1))
-                .saturating_add(self.interval().scaled(unit)),
+        match now.until(told) {
+            wait if wait <= over => wait.max(Nanos::from_millis(1)),
             // After the climb nobody waits; those that it would last too long for come then.
             wait => over.saturating_add(wait.saturating_sub(over).scaled(unit)),
         }
@@ -196,13 +215,17 @@ impl Ramp {
             return Progress::Done;
         }
         let length = length(policy);
+        if self.is_plainly_slow() && !self.holds && now > self.step_began {
+            self.judge(now.since(self.step_began));
+            self.step_began = now;
+        }
         for _ in 0..STEPS_AT_ONCE {
             let end = self.step_began + length;
             if now < end {
                 return Progress::Climbs;
             }
-            self.count_to(end);
-            self.judge();
+            self.line.advance(end);
+            self.judge(length);
             self.step_began = end;
             if self.quiet >= QUIET_STEPS {
                 return Progress::Done;
@@ -213,40 +236,61 @@ impl Ramp {
     }
 
     pub fn curve(&self, now: Time) -> Curve {
-        let mut as_of_now = self.clone();
-        as_of_now.count_to(now);
         Curve {
             per_second: self.rate,
             target: self.target,
-            waiting: as_of_now.waiting as u64,
+            waiting: self.line.waiting(now),
         }
     }
 
-    fn judge(&mut self) {
+    fn judge(&mut self, length: Nanos) {
         let step = std::mem::take(&mut self.step);
         let ended = step.successes.saturating_add(step.failures);
         let failed = step.failures as f32 > ended as f32 * self.failures_allowed;
-        let mean = step.latency_sum / f64::from(step.latencies.max(1));
-        let known = step.latencies >= LATENCIES_MIN;
-        let slow = known && self.too_slow.is_some_and(|limit| mean > limit);
-        let waits = step.somebody_waited || self.waiting >= 1.0;
+        let slow = step.latencies >= LATENCIES_MIN && self.is_too_slow(&step);
+        let waits = step.somebody_waited || self.line.waiting(self.step_began) > 0;
         let at_target = self.rate >= self.target;
         self.quiet = match at_target && !waits && !failed && !slow {
             true => self.quiet + 1,
             false => 0,
         };
-        match (failed, slow) {
-            (true, _) => self.set_rate(self.rate * 0.7),
-            (false, true) => self.set_rate(self.rate * 0.85),
-            (false, false) if waits || !at_target => self.set_rate(self.climbed(self.rate)),
-            (false, false) => {}
+        let holds = std::mem::take(&mut self.holds);
+        if failed {
+            self.step_back(self.rate * 0.7);
+        } else if slow && !holds {
+            self.ceiling = f64::from(step.successes) / length.as_secs_f64();
+            let cut = (0.85 * self.rate).min(0.95 * self.ceiling);
+            self.step_back(cut.max(DEEPEST_CUT * self.rate));
+            self.holds = true;
+        } else if !holds && (waits || !at_target) {
+            self.set_rate(self.climbed(self.rate));
         }
     }
 
+    /// Whether enough of a step that is not over has been seen.
+    fn is_plainly_slow(&self) -> bool {
+        self.step.latencies >= LATENCIES_PLAIN && self.is_too_slow(&self.step)
+    }
+
+    fn is_too_slow(&self, step: &Step) -> bool {
+        let mean = step.latency_sum / f64::from(step.latencies.max(1));
+        self.too_slow.is_some_and(|limit| mean > limit)
+    }
+
+    fn step_back(&mut self, rate: f64) {
+        self.set_rate(rate);
+        self.doubles_to = self.rate.min(self.target);
+    }
+
     fn climbed(&self, rate: f64) -> f64 {
-        match rate < self.target {
-            true => (2.0 * rate).min(self.target),
-            false => rate + self.target / 10.0,
+        self.slope().climbed(rate)
+    }
+
+    fn slope(&self) -> Slope {
+        Slope {
+            doubles_to: self.doubles_to,
+            target: self.target,
+            ceiling: self.ceiling,
         }
     }
 
@@ -259,32 +303,6 @@ impl Ramp {
     /// Between two places, rounded up so that the rate is never exceeded.
     fn interval(&self) -> Nanos {
         Nanos((1e9 / self.rate).ceil() as u64)
-    }
-
-    /// Lets the places pass that come before `to`.
-    fn count_to(&mut self, to: Time) {
-        let passed = to.since(self.counted).as_secs_f64() * self.rate;
-        self.waiting = (self.waiting - passed).max(0.0);
-        self.counted = self.counted.max(to);
-    }
-
-    /// When the place behind all that wait comes, if the curve climbs from here on.
-    fn turn(&self, policy: &policy::Ramp) -> Time {
-        let length = length(policy);
-        let mut at = self.next.max(self.counted);
-        let mut end = self.step_began + length;
-        let (mut ahead, mut rate) = (self.waiting, self.rate);
-        for _ in 0..STEPS_AHEAD {
-            let places = at.until(end).as_secs_f64() * rate;
-            if ahead <= places {
-                break;
-            }
-            ahead -= places;
-            at = at.max(end);
-            end = end + length;
-            rate = self.climbed(rate);
-        }
-        at + Nanos((ahead / rate * 1e9) as u64)
     }
 }
 
@@ -303,176 +321,4 @@ fn length(policy: &policy::Ramp) -> Nanos {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Share;
-
-    const NOW: Time = Time(7_000_000_000);
-
-    fn usual(per_second: f64) -> Option<Usual> {
-        Some(Usual {
-            per_second,
-            latency: Some(Nanos::from_millis(10)),
-            failing: 0.001,
-        })
-    }
-
-    fn begin(per_second: f64) -> Ramp {
-        Ramp::begin(&policy::Ramp::default(), usual(per_second), NOW).unwrap()
-    }
-
-    fn at(millis: u64) -> Time {
-        NOW + Nanos::from_millis(millis)
-    }
-
-    /// The rate after each of so many steps in which somebody waited.
-    fn rates(ramp: &mut Ramp, steps: u64) -> Vec<u64> {
-        let policy = policy::Ramp::default();
-        let first = ramp.step_began;
-        (1..=steps)
-            .map(|step| {
-                ramp.step.somebody_waited = true;
-                ramp.advance(&policy, first + Nanos::from_millis(250 * step));
-                ramp.rate.round() as u64
-            })
-            .collect()
-    }
-
-    #[test]
-    fn the_curve_doubles_up_to_what_was_and_then_climbs_by_tenths() {
-        let policy = policy::Ramp {
-            start: Share(100_000),
-            ..policy::Ramp::default()
-        };
-        let mut ramp = Ramp::begin(&policy, usual(1000.0), NOW).unwrap();
-        assert_eq!(ramp.rate.round() as u64, 100);
-        assert_eq!(rates(&mut ramp, 6), [200, 400, 800, 1000, 1100, 1200]);
-    }
-
-    #[test]
-    fn failures_and_slowness_push_the_curve_back() {
-        let mut ramp = begin(1000.0);
-        rates(&mut ramp, 1);
-        ramp.note(98, 2);
-        assert_eq!(rates(&mut ramp, 1), [700]);
-        rates(&mut ramp, 1);
-        ramp.note(199, 2);
-        assert_eq!(rates(&mut ramp, 1), [1100], "1 % is allowed");
-        for _ in 0..5 {
-            ramp.note_latency(Nanos::from_millis(21));
-        }
-        assert_eq!(rates(&mut ramp, 1), [935]);
-        ramp.note_latency(Nanos::from_secs(9));
-        assert_eq!(rates(&mut ramp, 1), [1000], "one latency says nothing");
-    }
-
-    #[test]
-    fn the_curve_never_falls_to_nothing() {
-        let mut ramp = begin(1000.0);
-        for _ in 0..50 {
-            ramp.note(0, 10);
-            rates(&mut ramp, 1);
-        }
-        assert_eq!(ramp.rate.round() as u64, 16);
-        assert_eq!(rates(&mut ramp, 3), [31, 63, 125]);
-    }
-
-    #[test]
-    fn nothing_known_or_a_whole_start_means_no_ramp() {
-        let policy = policy::Ramp::default();
-        assert_eq!(Ramp::begin(&policy, None, NOW), None);
-        assert_eq!(Ramp::begin(&policy, usual(0.0), NOW), None);
-        let off = policy::Ramp {
-            start: Share::ONE,
-            ..policy
-        };
-        assert_eq!(Ramp::begin(&off, usual(100.0), NOW), None);
-    }
-
-    #[test]
-    fn places_follow_each_other_at_the_rate_and_end_at_the_horizon() {
-        let policy = policy::Ramp::default();
-        let mut ramp = begin(200.0);
-        let mut waits = Vec::new();
-        while let Ok(wait) = ramp.room(&policy, 0.0, NOW) {
-            ramp.take(&policy, NOW);
-            waits.push(wait.0 / 1_000_000);
-        }
-        assert_eq!(waits.len(), 31);
-        assert_eq!(waits[..3], [0, 10, 20]);
-        assert_eq!(waits[30], 300);
-        assert!(ramp.room(&policy, 0.0, at(10)).is_ok());
-    }
-
-    #[test]
-    fn those_that_find_no_place_are_told_times_along_the_curve() {
-        let policy = policy::Ramp::default();
-        let mut ramp = begin(200.0);
-        ramp.next = at(300);
-        let told: Vec<u64> = (0..1000)
-            .map(|_| ramp.line_up(&policy, 0.0, NOW).0 / 1_000_000)
-            .collect();
-        assert_eq!(told[0], 150);
-        assert!(told.is_sorted());
-        let in_second = |second: u64| {
-            let within = |at: &&u64| **at / 1000 == second;
-            told.iter().filter(within).count()
-        };
-        let per_second: Vec<usize> = (0..4).map(in_second).collect();
-        assert_eq!(per_second.iter().sum::<usize>(), 1000, "{per_second:?}");
-        assert!(per_second[1] > per_second[0]);
-        assert_eq!(ramp.curve(NOW).waiting, 1000);
-        assert_eq!(ramp.curve(at(1000)).waiting, 900);
-    }
-
-    #[test]
-    fn a_quiet_ramp_is_over_soon_and_a_busy_one_at_its_longest() {
-        let policy = policy::Ramp::default();
-        let mut ramp = begin(200.0);
-        assert_eq!(ramp.advance(&policy, at(1249)), Progress::Climbs);
-        assert_eq!(ramp.advance(&policy, at(1250)), Progress::Done);
-        let mut ramp = begin(200.0);
-        for step in 1..240 {
-            ramp.step.somebody_waited = true;
-            assert_eq!(ramp.advance(&policy, at(250 * step)), Progress::Climbs);
-        }
-        assert_eq!(ramp.advance(&policy, at(60_000)), Progress::Done);
-        assert!(!ramp.lasts(at(60_000)));
-    }
-
-    #[test]
-    fn a_clock_that_goes_back_changes_nothing() {
-        let policy = policy::Ramp::default();
-        let mut ramp = begin(200.0);
-        ramp.advance(&policy, at(600));
-        let before = ramp.clone();
-        assert_eq!(ramp.advance(&policy, Time(3)), Progress::Climbs);
-        assert_eq!(ramp, before);
-    }
-
-    #[test]
-    fn no_number_makes_it_panic() {
-        for span in [0, 1, u64::MAX] {
-            for per_second in [f64::MIN_POSITIVE, f64::INFINITY, 1e300, 3.0] {
-                let policy = policy::Ramp {
-                    start: Share(1),
-                    step: Nanos(span),
-                    max_duration: Nanos(u64::MAX - span),
-                    horizon: Nanos(span),
-                };
-                let Some(mut ramp) = Ramp::begin(&policy, usual(per_second), NOW) else {
-                    continue;
-                };
-                for now in [NOW, Time(0), at(1), Time::MAX] {
-                    let _ = ramp.advance(&policy, now);
-                    ramp.note(u32::MAX, u32::MAX);
-                    ramp.note_latency(Nanos::MAX);
-                    let _ = ramp.room(&policy, f64::NAN, now);
-                    ramp.take(&policy, now);
-                    let _ = ramp.line_up(&policy, f64::NAN, now);
-                    let _ = ramp.curve(now);
-                }
-            }
-        }
-    }
-}
+mod tests;

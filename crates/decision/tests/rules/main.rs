@@ -9,6 +9,7 @@ mod detector_figures;
 mod exhaustive;
 mod fleet;
 mod properties;
+mod ramp_herd;
 mod report_cases;
 mod silence_and_tallies;
 mod vectors;
