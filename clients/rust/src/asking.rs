@@ -109,6 +109,11 @@ impl Asking {
         }
     }
 
+    /// As a call of its own, unless the caller has named it.
+    pub(crate) fn rename(&mut self) {
+        self.call_id = CallId::new(self.question.call_id.as_ref());
+    }
+
     pub(crate) fn note_outcome(&self, outcome: &Outcome) {
         if outcome.do_not_retry {
             self.hedges_are_over.store(true, Relaxed);

@@ -267,6 +267,14 @@ impl Shared {
         }
     }
 
+    /// What is not followed is asked about each time.
+    fn warn_following(&self, text: &str) {
+        if self.warned_configuration.now() {
+            let text: String = text.chars().take(200).collect();
+            tracing::warn!(text, "holdoff refuses to push the state of a dependency");
+        }
+    }
+
     fn warn_configuration(&self, code: Code, text: &str) {
         if self.warned_configuration.now() {
             let text: String = text.chars().take(200).collect();
