@@ -10,13 +10,13 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 #[derive(Debug)]
 pub enum Entropy {
     System,
-    Seeded(Mutex<StdRng>),
+    Seeded(Box<Mutex<StdRng>>),
 }
 
 impl Entropy {
     /// The same numbers in every run, for tests.
     pub fn seeded(seed: u64) -> Self {
-        Self::Seeded(Mutex::new(StdRng::seed_from_u64(seed)))
+        Self::Seeded(Box::new(Mutex::new(StdRng::seed_from_u64(seed))))
     }
 
     pub fn bits(&self) -> u64 {

@@ -3,17 +3,11 @@
 //! Each core has a runtime and a listener of its own on the same port (SO_REUSEPORT): for
 //! work that takes a microsecond a shared runtime costs more in wake-ups than it gains.
 
+mod connection;
 mod http;
 mod listen;
 
-use std::{
-    io::Write,
-    net::SocketAddr,
-    path::Path,
-    sync::Arc,
-    thread,
-    time::{Duration, SystemTime},
-};
+use std::{io::Write, net::SocketAddr, path::Path, sync::Arc, thread, time::Duration};
 
 use anyhow::{Context as _, bail};
 use tokio::{
@@ -68,10 +62,11 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
         .map(std::net::TcpListener::local_addr)
         .transpose()?;
     let sources = read_policies(settings.policies.as_deref())?;
-    let opened = open_data(settings.data_dir.as_deref())?;
+    let clock = Clock::system();
+    let opened = open_data(settings.data_dir.as_deref(), &clock)?;
     let parts = Parts {
         store: MemoryStore::default(),
-        clock: Clock::system(),
+        clock,
         entropy: Entropy::System,
         opened,
     };
@@ -88,7 +83,7 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     announce(grpc_at, http_at)?;
     main.block_on(until_stopped(&coordinator, http, stop, stopped))?;
     join(workers, settings.drain);
-    main.block_on(coordinator.durable().close(SystemTime::now()))?;
+    main.block_on(coordinator.durable().close(coordinator.wall_now()))?;
     Ok(())
 }
 
@@ -121,9 +116,9 @@ fn refused(findings: &[Finding]) -> anyhow::Error {
     anyhow::anyhow!("the policies are refused:\n{}", lines.join("\n"))
 }
 
-fn open_data(path: Option<&Path>) -> anyhow::Result<Opened> {
+fn open_data(path: Option<&Path>, clock: &Clock) -> anyhow::Result<Opened> {
     let start = Start {
-        wall_now: SystemTime::now(),
+        wall_now: clock.wall(),
         fresh_permit_key: PermitKey(Entropy::System.key()),
     };
     match path {
@@ -197,7 +192,8 @@ pub async fn serve<S: Store>(
             .set_service_status(service, tonic_health::ServingStatus::Serving)
             .await;
     }
-    let incoming = listen::incoming(socket)?;
+    let places = Arc::new(tokio::sync::Semaphore::new(connections_max()));
+    let incoming = connection::counted(listen::incoming(socket)?, places);
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
@@ -220,6 +216,15 @@ pub async fn serve<S: Store>(
         .serve_with_incoming_shutdown(incoming, stop)
         .await?;
     Ok(())
+}
+
+/// Connections of one listener: most of the descriptors this process may have, shared by as
+/// many listeners as there are cores at most.
+fn connections_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let descriptors = usize::try_from(limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+    (descriptors / 10 * 6).min(12_000) / cores
 }
 
 fn reflection() -> tonic_reflection::server::Builder<'static> {

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The longest that a mutation waits for the disk.
-const DURABLE_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const DURABLE_WITHIN: Duration = Duration::from_secs(5);
 
 impl<S: Store> Coordinator<S> {
     /// Forces a breaker until it is cleared or `expires_in` is over.
@@ -179,7 +179,9 @@ impl<S: Store> Coordinator<S> {
             name: name.to_owned(),
             text: document.to_owned(),
         });
-        let next = InForce::load(in_force.sources.clone(), overlays).map_err(Refusal::BadPolicy)?;
+        let next = load(in_force.sources.clone(), overlays)
+            .await
+            .map_err(Refusal::BadPolicy)?;
         let stored = StoredPolicy {
             document: document.to_owned(),
             owner: actor.owner.to_owned(),
@@ -209,7 +211,9 @@ impl<S: Store> Coordinator<S> {
         if overlays.len() == in_force.overlays.len() {
             return Err(unknown_policy(namespace, name));
         }
-        let next = InForce::load(in_force.sources.clone(), overlays).map_err(Refusal::BadPolicy)?;
+        let next = load(in_force.sources.clone(), overlays)
+            .await
+            .map_err(Refusal::BadPolicy)?;
         let change = Change::DeletePolicy(durable::Key::new(namespace, name));
         self.commit(change, "DeletePolicy", namespace, name, actor, "delete")
             .await?;
@@ -222,7 +226,10 @@ impl<S: Store> Coordinator<S> {
     pub async fn reload(&self, reading: Reading) {
         let _one_at_a_time = self.changing.lock().await;
         let in_force = self.policies.in_force();
-        let loaded = reading.and_then(|sources| InForce::load(sources, in_force.overlays.clone()));
+        let loaded = match reading {
+            Ok(sources) => load(sources, in_force.overlays.clone()).await,
+            Err(findings) => Err(findings),
+        };
         let nobody = Actor {
             owner: "",
             reason: "",
@@ -390,6 +397,20 @@ impl<S: Store> Coordinator<S> {
             owner: actor.owner.to_owned(),
         }
     }
+}
+
+/// Checks policies on a thread of its own: a large file takes a while, and this one decides.
+async fn load(
+    sources: Vec<crate::policy::Source>,
+    overlays: Vec<Overlay>,
+) -> Result<InForce, Vec<Finding>> {
+    let loaded = tokio::task::spawn_blocking(move || InForce::load(sources, overlays)).await;
+    loaded.unwrap_or_else(|failed| {
+        Err(vec![Finding::of_file(
+            crate::policy::API,
+            format!("not checked: {failed}"),
+        )])
+    })
 }
 
 fn durable_key(key: Key<'_>) -> durable::Key {

@@ -184,7 +184,9 @@ fn record_previous(
         return None;
     };
     Some(match previous.made_under {
-        MadeUnder::Permit(permit) => take_report(policy, record, &permit, &previous.outcome, now),
+        MadeUnder::Permit(permit) => {
+            take_report(policy, record, &permit, &previous.outcome, ask.caller, now)
+        }
         MadeUnder::EarlierRun(permit) if now >= permit.expires => Reported::Expired,
         MadeUnder::EarlierRun(_) => Reported::StaleEpoch,
         MadeUnder::Unknown => Reported::Unknown,
@@ -206,7 +208,7 @@ fn record_previous(
             if epoch != record.breaker.epoch {
                 return Some(Reported::StaleEpoch);
             }
-            record.take_outcome(policy, &previous.outcome, false, now);
+            record.take_outcome(policy, &previous.outcome, ask.caller, false, now);
             Reported::Ok
         }
     })
@@ -306,6 +308,8 @@ fn grant(
     {
         record.tickets.settle(permit.serial);
     }
+    let ends = now + plan.delay + policy.breaker.probe_lease;
+    record.breaker.note_try(ask.caller, ends);
     let grant = give(policy, record, plan, now);
     if let Some(key) = key {
         record

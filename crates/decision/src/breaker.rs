@@ -17,12 +17,14 @@
 //! testify about this one.
 
 mod last_second;
+mod weigh;
 
 pub use self::last_second::Ended;
 use self::last_second::LastSecond;
 use crate::{
     Nanos, Time,
     detector::Detector,
+    evidence::{Heard, Reporters, Sketch},
     permit::{Outcome, OutcomeKind},
     policy::{self, AppliesTo, Detect, Mode},
     window::{Call, Counts, Reached, Window},
@@ -70,6 +72,10 @@ pub struct Breaker {
     /// Allocated while probes are out.
     leases: Option<Box<Vec<Lease>>>,
     evidence: Evidence,
+    /// Instances that ended an attempt in the last seconds.
+    recent: Sketch<1>,
+    /// Allocated on the first failure.
+    reporters: Option<Box<Reporters>>,
     /// Allocated under `applies_to: auto`.
     last_second: Option<Box<LastSecond>>,
 }
@@ -133,6 +139,8 @@ impl Breaker {
             cause: Cause::New,
             leases: None,
             evidence: Evidence::Adaptive(Detector::default()),
+            recent: Sketch::default(),
+            reporters: None,
             last_second: None,
         }
     }
@@ -295,20 +303,19 @@ impl Breaker {
         }
     }
 
-    /// Counts calls of this epoch that ended at `at`. `trips`: whether they may open the
+    /// Counts calls of this epoch. `trips`: whether they may open the
     /// breaker. True: they did.
     pub fn count(
         &mut self,
         policy: &policy::Breaker,
-        counts: Counts,
-        at: Time,
+        heard: &Heard,
         now: Time,
         trips: Trips,
     ) -> bool {
         if policy.mode == Mode::Off || self.phase != Phase::Closed {
             return false;
         }
-        let cause = self.weigh(policy, counts, at, now);
+        let cause = self.weigh(policy, heard, now);
         self.trip(policy, cause, now, trips)
     }
 
@@ -324,23 +331,25 @@ impl Breaker {
         if policy.mode == Mode::Off || self.phase != Phase::Closed {
             return false;
         }
-        let cause = match &policy.detect {
-            Detect::Adaptive => {
-                let counts = Counts {
-                    calls: permits,
-                    failures: permits,
-                    slow: 0,
-                };
-                self.weigh(policy, counts, at, now)
+        let failed = match &policy.detect {
+            Detect::Adaptive => true,
+            // Where slowness is not looked at, silence would only thin the failures out.
+            Detect::Window(_) if !watches_slow(policy) && !policy.slow_counts_as_failure => {
+                return false;
             }
-            Detect::Window(thresholds) => {
-                let window = self.window(thresholds, now);
-                window.record_silent(policy.slow_counts_as_failure, permits, at);
-                window
-                    .reached(thresholds, watches_slow(policy), now)
-                    .map(Cause::Window)
-            }
+            Detect::Window(_) => policy.slow_counts_as_failure,
         };
+        let counts = Counts {
+            calls: permits,
+            failures: if failed { permits } else { 0 },
+            slow: permits,
+        };
+        let heard = Heard {
+            reporter: None,
+            counts,
+            at,
+        };
+        let cause = self.weigh(policy, &heard, now);
         self.trip(policy, cause, now, trips)
     }
 
@@ -361,34 +370,6 @@ impl Breaker {
         }
         self.open(policy, cause, now);
         true
-    }
-
-    /// Adds evidence and says whether it is enough.
-    fn weigh(
-        &mut self,
-        policy: &policy::Breaker,
-        counts: Counts,
-        at: Time,
-        now: Time,
-    ) -> Option<Cause> {
-        match &policy.detect {
-            Detect::Adaptive => {
-                let detector = self.detector();
-                let tripped = detector.record(
-                    counts.calls.saturating_sub(counts.failures),
-                    counts.failures,
-                    at,
-                );
-                tripped.then(|| Cause::Suspicion(detector.suspicion(at)))
-            }
-            Detect::Window(thresholds) => {
-                let window = self.window(thresholds, now);
-                window.record_all(counts, at);
-                window
-                    .reached(thresholds, watches_slow(policy), now)
-                    .map(Cause::Window)
-            }
-        }
     }
 
     /// Notes how attempts ended for `applies_to: auto`.
@@ -421,6 +402,7 @@ impl Breaker {
     }
 
     fn enter(&mut self, phase: Phase, cause: Cause, now: Time) {
+        self.reporters = None;
         match &mut self.evidence {
             Evidence::Adaptive(detector) => detector.clear(),
             Evidence::Window(_) => self.evidence = Evidence::Adaptive(Detector::default()),
@@ -429,30 +411,6 @@ impl Breaker {
         self.cause = cause;
         self.since = now;
         self.epoch = self.epoch.saturating_add(1);
-    }
-
-    fn detector(&mut self) -> &mut Detector {
-        if let Evidence::Window(_) = self.evidence {
-            self.evidence = Evidence::Adaptive(Detector::default());
-        }
-        match &mut self.evidence {
-            Evidence::Adaptive(detector) => detector,
-            Evidence::Window(_) => unreachable!("replaced above"),
-        }
-    }
-
-    fn window(&mut self, policy: &policy::Window, now: Time) -> &mut Window {
-        let fits = match &self.evidence {
-            Evidence::Window(window) => window.fits(policy.size),
-            Evidence::Adaptive(_) => false,
-        };
-        if !fits {
-            self.evidence = Evidence::Window(Box::new(Window::new(policy.size, now)));
-        }
-        match &mut self.evidence {
-            Evidence::Window(window) => window,
-            Evidence::Adaptive(_) => unreachable!("replaced above"),
-        }
     }
 
     /// The calls in the window; none under the adaptive detector.

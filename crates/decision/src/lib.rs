@@ -11,6 +11,8 @@
 //! - [`share`]: exact shares in parts per million
 //! - [`policy`]: what an operator may set, as the rules read it
 //! - [`backoff`], [`pushback`], [`rate`], [`budget`], [`window`], [`detector`]: one rule each
+//! - [`evidence`]: whom the evidence comes from, so that one bad instance opens nothing
+//! - [`check`]: when each checker of a fleet runs its next health check
 //! - [`permit`]: the words of questions and answers
 //! - [`tickets`], [`replay`]: which permits were used, which answers can be given again
 //! - [`breaker`]: closed, open, half-open, and the leases of probes
@@ -26,7 +28,9 @@ pub mod acquire;
 pub mod backoff;
 pub mod breaker;
 pub mod budget;
+pub mod check;
 pub mod detector;
+pub mod evidence;
 pub mod operate;
 pub mod permit;
 pub mod policy;

@@ -9,6 +9,7 @@ use crate::{
     Nanos, Policy, Time,
     breaker::{Breaker, Cause, Ended, Phase, Trips},
     budget::Budget,
+    evidence::{Heard, News},
     permit::{Outcome, OutcomeKind},
     policy::Detect,
     rate::Rate,
@@ -78,6 +79,8 @@ pub enum Change {
     },
     /// The dependency asked the fleet to wait so long.
     Held(Nanos),
+    /// One instance got a breaker of its own, or lost it; no epoch changed.
+    Caller(News),
 }
 
 /// What a step may know besides the record: the clock, two draws, and the last restart.
@@ -205,6 +208,7 @@ impl Record {
         self.touched = self.touched.max(now);
         self.end_expired_order(now);
         self.breaker.judge_second(&policy.breaker, now);
+        self.breaker.forget_quiet(now);
         while let Some(silence) = self.tickets.expire(now) {
             self.count_silence(policy, silence.permits, silence.ended, now);
         }
@@ -272,19 +276,23 @@ impl Record {
     }
 
     /// Counts calls of the current epoch and notes the trip, if they bring one.
-    pub(crate) fn count(&mut self, policy: &Policy, counts: Counts, at: Time, now: Time) {
+    pub(crate) fn count(&mut self, policy: &Policy, heard: &Heard, now: Time) {
         let (trips, from) = (self.trips_at(now), self.inner_state(now));
-        if self.breaker.count(&policy.breaker, counts, at, now, trips) {
+        if self.breaker.count(&policy.breaker, heard, now, trips) {
             self.note_transition(from, now);
+        }
+        if let Some(news) = self.breaker.take_news() {
+            self.note(Change::Caller(news));
         }
     }
 
-    /// Takes one outcome of the current epoch into the state. `held_lease`: it is that of
-    /// a probe whose lease was live.
+    /// Takes one outcome of the current epoch, of one instance, into the state. `held_lease`:
+    /// it is that of a probe whose lease was live.
     pub(crate) fn take_outcome(
         &mut self,
         policy: &Policy,
         outcome: &Outcome,
+        reporter: u64,
         held_lease: bool,
         now: Time,
     ) {
@@ -292,6 +300,7 @@ impl Record {
         if policy.breaker.mode == crate::policy::Mode::Off {
             return;
         }
+        self.breaker.note_reporter(reporter, now);
         let ended = Ended::one(&policy.breaker, outcome);
         self.breaker.note_second(&policy.breaker, ended, now);
         if held_lease && self.breaker.phase == Phase::HalfOpen {
@@ -307,7 +316,12 @@ impl Record {
                 failures: u32::from(call.failed),
                 slow: u32::from(call.slow),
             };
-            self.count(policy, counts, now, now);
+            let heard = Heard {
+                reporter: Some(reporter),
+                counts,
+                at: now,
+            };
+            self.count(policy, &heard, now);
         }
     }
 
@@ -335,6 +349,6 @@ mod tests {
 
     #[test]
     fn a_record_is_small_enough_for_a_million_of_them() {
-        assert!(size_of::<Record>() <= 344, "{} bytes", size_of::<Record>());
+        assert!(size_of::<Record>() <= 400, "{} bytes", size_of::<Record>());
     }
 }

@@ -192,6 +192,11 @@ impl Window {
         }
     }
 
+    /// Failures since the last success.
+    pub fn in_a_row(&self) -> u32 {
+        self.consecutive_failures
+    }
+
     /// The first threshold of `policy` that is reached at `now`.
     pub fn reached(&self, policy: &policy::Window, slow: bool, now: Time) -> Option<Reached> {
         if policy.consecutive_failures > 0
@@ -384,6 +389,18 @@ mod tests {
         window.record(BAD, 1, at(1.0));
         let reached = window.reached(&policy, false, at(1.0));
         assert_eq!(reached, Some(Reached::ConsecutiveFailures(2)));
+    }
+
+    #[test]
+    fn a_call_older_than_the_window_is_not_in_it() {
+        let mut window = ten_seconds();
+        window.record(GOOD, 1, at(20.5));
+        for seconds in [10.5, 10.999, 1.0] {
+            window.record(BAD, 1, at(seconds));
+        }
+        assert_eq!(window.counts(at(20.5)).calls, 1);
+        window.record(BAD, 1, at(11.0));
+        assert_eq!(window.counts(at(20.5)).failures, 1);
     }
 
     #[test]

@@ -128,6 +128,7 @@ pub(super) fn look_at_breaker(
         }
         Question::Retry { .. } | Question::Hedge { .. } | Question::Confirm(_) => Asker::Retry,
     };
+    look_at_fault(policy, record, ask, asker, context)?;
     let spread = policy.breaker.spread;
     let probes_from = context.probes_from(policy);
     match record
@@ -138,7 +139,9 @@ pub(super) fn look_at_breaker(
         Admission::Probe => match ask.question {
             // In shadow mode it takes no lease, but it passes.
             Question::Hedge { .. } if policy.breaker.mode != Mode::Enforce => Ok(false),
-            Question::First if is_spared(policy, record) => {
+            Question::First | Question::Confirm(_)
+                if asker == Asker::FirstAttempt && is_spared(policy, record) =>
+            {
                 Ok(held.is_zero() && has_room_now(policy, record, ask, context))
             }
             Question::Hedge { .. } => Err(final_denial(
@@ -182,15 +185,42 @@ pub(super) fn look_at_breaker(
     }
 }
 
+/// The breaker that the caller's own instance may have.
+fn look_at_fault(
+    policy: &Policy,
+    record: &Record,
+    ask: &Ask,
+    asker: Asker,
+    context: &Context,
+) -> Result<(), Denial> {
+    let spared = asker == Asker::FirstAttempt && is_spared(policy, record);
+    if policy.breaker.mode != Mode::Enforce || spared {
+        return Ok(());
+    }
+    let (breaker, now) = (&record.breaker, context.now);
+    let refused = match ask.question {
+        // Its grant was the one try.
+        Question::Confirm(_) => breaker.refused_still(ask.caller, now),
+        Question::First | Question::Retry { .. } | Question::Hedge { .. } => {
+            breaker.refused(ask.caller, now)
+        }
+    };
+    refused.map_or(Ok(()), |left| {
+        let (reason, spread) = (DenialReason::CallerFault, policy.breaker.spread);
+        Err(later(reason, left, spread, context, Facts::Left(left)))
+    })
+}
+
 /// Whether an open breaker would let a first attempt pass.
 fn is_spared(policy: &Policy, record: &Record) -> bool {
     !record.breaker.binds_first_attempts(&policy.breaker)
 }
 
 fn has_room_now(policy: &Policy, record: &Record, ask: &Ask, context: &Context) -> bool {
+    let charged_already = matches!(ask.question, Question::Confirm(_));
     policy.rate.as_ref().is_none_or(|limit| {
         let room = record.rate.room(limit, ask.service, ask.cost, context.now);
-        room == rate::Room::After(Nanos::ZERO)
+        charged_already || room == rate::Room::After(Nanos::ZERO)
     })
 }
 

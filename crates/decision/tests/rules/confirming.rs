@@ -2,12 +2,13 @@
 
 use holdoff_decision::{
     Ask, DenialReason as R, Nanos, Outcome, OutcomeKind, Permit, Question, Reported, Share, State,
+    Tally,
     operate::{reset, set_override},
-    policy::PushbackScope,
+    policy::{AppliesTo, PushbackScope},
     record::{Override, OverrideKind},
 };
 
-use crate::fleet::{FAIL, Fleet, IGNORED, OK, an_ask, at, plain, reason, secs};
+use crate::fleet::{FAIL, Fleet, OK, an_ask, at, plain, reason, secs};
 
 /// A retry promised at 0 for 5 s later, one token taken.
 fn promised() -> (Fleet, Permit) {
@@ -31,7 +32,7 @@ fn only_delays_above_one_second_are_confirmed() {
         let first = fleet.first().unwrap().permit;
         assert_eq!(
             fleet
-                .retry(2, first, IGNORED_NOT_SENT)
+                .retry(2, first, Outcome::of(OutcomeKind::NotSent))
                 .verdict
                 .unwrap()
                 .confirm,
@@ -39,8 +40,6 @@ fn only_delays_above_one_second_are_confirmed() {
         );
     }
 }
-
-const IGNORED_NOT_SENT: Outcome = Outcome::of(OutcomeKind::NotSent);
 
 #[test]
 fn a_confirmation_that_holds_costs_and_changes_nothing_however_often() {
@@ -126,13 +125,6 @@ fn a_token_returns_to_the_window_it_was_taken_in() {
 #[test]
 fn in_half_open_a_confirmation_leases_a_probe_or_is_refused() {
     let (mut fleet, permit) = promised();
-    fleet.policy.breaker.permit_ttl = secs(60.0);
-    let early = fleet.first().unwrap().permit;
-    let (mut fleet, permit) = {
-        let second = fleet.retry(2, early, FAIL).verdict.unwrap().permit;
-        let _ = permit;
-        (fleet, second)
-    };
     fleet.trip();
     let probe = fleet.at(10.0).confirm(permit).unwrap();
     assert!(probe.probe && probe.delay.is_zero());
@@ -254,6 +246,28 @@ fn a_new_hold_moves_a_promise_behind_it_with_a_permit_that_lives_so_long() {
 }
 
 #[test]
+fn a_spared_first_attempt_is_confirmed_behind_a_new_hold() {
+    let mut policy = plain();
+    policy.breaker.applies_to = AppliesTo::Retries;
+    let mut fleet = Fleet::new(policy);
+    fleet.record.held_until = at(3.0);
+    let early = fleet.first().unwrap();
+    assert_eq!(early.delay, secs(3.0));
+    let epoch = fleet.epoch();
+    fleet.tally(Tally {
+        epoch,
+        failures: 10,
+        ..Tally::default()
+    });
+    assert_eq!(fleet.state(), State::Open);
+    fleet.record.breaker.open_until = at(1.0);
+    fleet.record.held_until = at(9.0);
+    let kept = fleet.at(2.0).confirm(early.permit).unwrap();
+    assert!(!kept.probe);
+    assert_eq!(kept.delay, secs(7.0));
+}
+
+#[test]
 fn a_denied_first_attempt_refunds_no_token() {
     let mut policy = plain();
     policy.pushback.scope = PushbackScope::Dependency;
@@ -270,5 +284,4 @@ fn a_denied_first_attempt_refunds_no_token() {
     fleet.trip();
     assert_eq!(reason(&fleet.at(2.0).confirm(other.permit)), R::BreakerOpen);
     assert_eq!(fleet.view().budget.retries, 1, "the hedge keeps its own");
-    let _ = IGNORED;
 }

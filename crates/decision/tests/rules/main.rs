@@ -3,9 +3,12 @@
 
 mod breaker_cases;
 mod budget_cases;
+mod check_cases;
 mod confirming;
 mod decision_cases;
 mod detector_figures;
+mod evidence_cases;
+mod evidence_parts;
 mod exhaustive;
 mod fleet;
 mod properties;

@@ -1,0 +1,136 @@
+//! Connections that are counted and that must begin to speak.
+//!
+//! There is room for so many at once; one that finds none waits in the backlog of the
+//! listener. A peer that connects and says nothing for a while is cut off, so silent
+//! connections cannot fill the room.
+
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Sleep,
+};
+use tokio_stream::{Stream, StreamExt};
+use tonic::transport::server::{Connected, TcpConnectInfo, TcpIncoming};
+
+/// A peer that has not sent a byte for so long is cut off.
+const SPEAK_WITHIN: Duration = Duration::from_secs(5);
+
+/// A connection that holds its place for as long as it lasts.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    /// Gone once the peer has spoken.
+    silence: Option<Pin<Box<Sleep>>>,
+    _place: OwnedSemaphorePermit,
+}
+
+/// The connections of a listener, each with a place of its own.
+pub fn counted(
+    incoming: TcpIncoming,
+    places: Arc<Semaphore>,
+) -> impl Stream<Item = io::Result<Connection>> {
+    incoming.then(move |stream| {
+        let places = Arc::clone(&places);
+        async move {
+            let stream = stream?;
+            // The semaphore is never closed.
+            let place = places.acquire_owned().await.map_err(io::Error::other)?;
+            let silence = Some(Box::pin(tokio::time::sleep(SPEAK_WITHIN)));
+            Ok(Connection {
+                stream,
+                silence,
+                _place: place,
+            })
+        }
+    })
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        match (&read, &mut self.silence) {
+            (Poll::Ready(_), _) => self.silence = None,
+            (Poll::Pending, None) => {}
+            (Poll::Pending, Some(silence)) => {
+                if silence.as_mut().poll(context).is_ready() {
+                    return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+                }
+            }
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = TcpConnectInfo;
+
+    fn connect_info(&self) -> Self::ConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{io::AsyncReadExt, net::TcpListener};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_peer_is_cut_off_and_gives_its_place_back() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let places = Arc::new(Semaphore::new(1));
+        let mut connections = Box::pin(counted(TcpIncoming::from(listener), Arc::clone(&places)));
+        let _silent = TcpStream::connect(address).await.unwrap();
+        let mut connection = connections.next().await.unwrap().unwrap();
+        assert_eq!(places.available_permits(), 0);
+        let error = connection.read_u8().await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(connection);
+        assert_eq!(places.available_permits(), 1);
+    }
+}
