@@ -228,7 +228,7 @@ impl Drop for Waiting<'_> {
 
 impl Shared {
     /// Nobody waits for this answer any longer.
-    fn give_back(&self, response: proto::AcquireResponse) {
+    pub(crate) fn give_back(&self, response: proto::AcquireResponse) {
         if let Some(proto::acquire_response::Verdict::Grant(grant)) = response.verdict {
             let permit = Bytes::copy_from_slice(&grant.permit);
             self.reports.push(permit, &Outcome::cancelled());

@@ -590,3 +590,45 @@ async fn a_waiting_caller_never_uses_a_grant_again_that_was_given_back() {
     assert_eq!((first.attempt, again.attempt), (1, 1));
     assert_ne!(first.call_id, again.call_id);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_the_dependency_asked_for_reaches_the_fleet_though_no_retry_is_wanted() {
+    let (service, client) = pushing(go(5)).await;
+    service.script(|question| {
+        assert_eq!(question.safety(), proto::Safety::Unsafe);
+        deny(proto::DenialReason::RetryUnsafe, None)
+    });
+    let throttled = Outcome::new(OutcomeKind::Throttled).pushback(Duration::from_secs(20));
+    succeed(&client).await;
+    report(&client, throttled.clone()).await;
+    assert!(client.flush(SECOND).await);
+    let told = service.questions()[0].previous.clone().unwrap();
+    assert_eq!(told.made_under, Some(proto::previous::MadeUnder::Epoch(5)));
+    let outcome = told.outcome.unwrap();
+    assert_eq!(outcome.pushback, Some(wire(Duration::from_secs(20))));
+    assert_eq!(service.arrivals().len(), 2, "the tally before it");
+    let tally = sum(&service.tallies());
+    assert_eq!((tally.first_attempts, tally.throttled), (1, 0));
+
+    service.kill();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    report(&client, throttled).await;
+    service.start();
+    assert!(client.flush(Duration::from_secs(20)).await);
+    assert_eq!(sum(&service.tallies()).throttled, 1, "better than nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn connecting_waits_for_the_state_of_what_is_followed_but_not_for_long() {
+    let service = Scripted::granting();
+    service.pushes(go(1));
+    let client = service.builder().follow(["payments"]).build().unwrap();
+    assert!(client.connect(SECOND).await);
+    succeed(&client).await;
+    assert_eq!(client.counters().asked, 0);
+
+    let client = service.builder().follow(["unheard"]).build().unwrap();
+    let begun = Instant::now();
+    assert!(client.connect(SECOND).await);
+    assert_eq!(begun.elapsed().as_millis(), 50);
+}
