@@ -70,7 +70,7 @@ pub fn standing(policy: &Policy, record: &Record, context: &Context) -> Standing
 /// Whether each first attempt has to be decided on its own.
 fn must_ask(policy: &Policy, record: &Record, state: State) -> bool {
     let probes = match state {
-        State::HalfOpen => record.breaker.binds_first_attempts(&policy.breaker),
+        State::HalfOpen | State::Recovering => record.breaker.binds_first_attempts(&policy.breaker),
         State::Closed | State::Open | State::ForcedOpen | State::ForcedClosed => false,
     };
     probes || policy.rate.is_some()
