@@ -145,8 +145,8 @@ impl CoordinatorService for Fake {
 
     async fn plan_check(
         &self,
-        _: Request<proto::PlanCheckRequest>,
-    ) -> Result<Response<proto::PlanCheckResponse>, Status> {
+        _: Request<crate::proto::PlanCheckRequest>,
+    ) -> Result<Response<crate::proto::PlanCheckResponse>, Status> {
         Err(Status::failed_precondition("this service plans no checks"))
     }
 
