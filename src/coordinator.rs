@@ -29,7 +29,7 @@ pub use events::{Event, EventKind, Events};
 pub use inquiry::{Actor, Caller, Decision, Entry, Inquiry, Key, Made, Subject};
 pub use listing::{Filter, Listing, Shown};
 pub use policies::Policies;
-pub use push::Pushed;
+pub use push::{Pushed, SUBSCRIPTIONS_MAX};
 pub use refusal::Refusal;
 pub use restore::{Parts, Start};
 pub use watchers::Watcher;
@@ -230,6 +230,7 @@ impl<S: Store> Coordinator<S> {
                     if *slot.name.namespace != *namespace {
                         return Reported::Unknown;
                     }
+                    self.renew(slot);
                     if self.policies.bypasses(&slot.policy) {
                         return Reported::Ok;
                     }
@@ -387,6 +388,16 @@ impl<S: Store> Coordinator<S> {
         slot.policy = resolved.ok_or(StoreError::Unknown)?.policy;
         slot.generation = generation;
         Ok(())
+    }
+
+    /// As [`Self::refresh`], for those that may go on under the former policy where its
+    /// namespace is gone.
+    fn renew(&self, slot: &mut Slot) {
+        let generation = self.generation.load(Ordering::Acquire);
+        if slot.generation != generation {
+            // The former policy stays.
+            let _ = self.refresh(slot, generation);
+        }
     }
 
     fn explain(&self, error: StoreError, key: Key<'_>) -> Refusal {

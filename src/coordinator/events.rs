@@ -159,6 +159,13 @@ pub(super) fn of_change(
             epoch,
             cause,
         } => {
+            // Readers see half-open as soon as the open period is over; what the first probe
+            // ends is still that period.
+            let from = if cause == Cause::FirstProbe {
+                State::Open
+            } else {
+                from
+            };
             let shadow = slot.policy.breaker.mode == Mode::Shadow;
             (
                 kind_of(cause, to, shadow),

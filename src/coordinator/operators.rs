@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The longest that a mutation waits for the disk.
-const DURABLE_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const DURABLE_WITHIN: Duration = Duration::from_secs(5);
 
 impl<S: Store> Coordinator<S> {
     /// Forces a breaker until it is cleared or `expires_in` is over.

@@ -11,7 +11,7 @@ pub enum Refusal {
     #[error("there is no namespace `{0}`")]
     UnknownNamespace(String),
     #[error(
-        "namespace `{namespace}` has no dependency `{dependency}`: it was never called, and no policy names it"
+        "namespace `{namespace}` has no dependency `{dependency}`: no policy names it, and it was never called or auto_create is off"
     )]
     UnknownDependency {
         namespace: String,

@@ -86,10 +86,12 @@ fn shortened(mut text: String, max: usize) -> String {
 /// The same as a message, for one item of a batch.
 pub fn as_message(status: &Status) -> tonic_types::Status {
     use prost::Message;
-    // The details of our own statuses are an encoded google.rpc.Status.
-    tonic_types::pb::Status::decode(status.details()).unwrap_or_else(|_| tonic_types::pb::Status {
+    // The details of our own statuses are an encoded google.rpc.Status; no details at all would
+    // decode as one that says OK.
+    let decoded = tonic_types::pb::Status::decode(status.details());
+    tonic_types::pb::Status {
         code: status.code() as i32,
         message: status.message().to_owned(),
-        details: Vec::new(),
-    })
+        details: decoded.map_or_else(|_| Vec::new(), |decoded| decoded.details),
+    }
 }

@@ -10,7 +10,7 @@ use holdoff_decision::{
 use crate::{
     asking::{Asking, Made},
     builder::Builder,
-    call::Call,
+    call::{Attempt, Call},
     clock::Clock,
     counters::{Counters, Counting},
     denied::Denied,
@@ -18,7 +18,9 @@ use crate::{
     local::Local,
     outcome::Outcome,
     permit::Permit,
+    pushed::Kept,
     question::Question,
+    supervisor::Supervisor,
 };
 
 /// What a client does when the service decides nothing.
@@ -47,6 +49,16 @@ pub(crate) struct Inner {
     pub(crate) local: Local,
     pub(crate) clock: Clock,
     pub(crate) counting: Arc<Counting>,
+}
+
+impl Inner {
+    /// What the service last said about being alone with a dependency.
+    pub(crate) fn kept(&self, dependency: &str) -> Option<Kept> {
+        match &self.mode {
+            Mode::Fleet(link) => link.shared().pushed.kept(dependency),
+            Mode::Bypass | Mode::Testing => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -106,6 +118,16 @@ impl Client {
         Call::new(self.clone(), question.into())
     }
 
+    /// A task that is restarted when it fails or panics, after a coordinated and jittered
+    /// delay. `name` is that of a dependency: the task's own, or what it cannot do without.
+    pub fn supervise<T, E, F, Fut>(&self, name: impl Into<Question>, task: F) -> Supervisor<F, E>
+    where
+        F: FnMut(Attempt) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        Supervisor::new(self.clone(), name.into(), task)
+    }
+
     /// Only the question. [`Permit::wait`] before the attempt, [`Permit::report`] or
     /// [`Permit::retry`] after it.
     ///
@@ -150,8 +172,11 @@ impl Client {
                 let now = self.inner.clock.time();
                 self.inner.local.report(dependency, permit, outcome, now);
             }
-            // Permits of the service exist only where there is one.
-            (Made::Fleet(_), Mode::Bypass | Mode::Testing) => {}
+            (Made::OnState(on), Mode::Fleet(link)) => {
+                link.shared().reports.tally(dependency, *on, outcome);
+            }
+            // Permits and states of the service exist only where there is one.
+            (Made::Fleet(_) | Made::OnState(_), Mode::Bypass | Mode::Testing) => {}
         }
     }
 }

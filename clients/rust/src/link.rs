@@ -117,13 +117,18 @@ enum End {
 }
 
 impl Link {
-    pub(crate) fn new(dialer: Dialer, hello: proto::Hello, counting: Arc<Counting>) -> Self {
+    pub(crate) fn new(
+        dialer: Dialer,
+        hello: proto::Hello,
+        pushed: Pushed,
+        counting: Arc<Counting>,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 dialer,
                 hello,
                 reports: Reports::new(Arc::clone(&counting)),
-                pushed: Pushed::default(),
+                pushed,
                 counting,
                 gate: Gate::new(),
                 silent: Notify::new(),
@@ -307,7 +312,6 @@ async fn run(shared: Arc<Shared>, mut wanted: mpsc::Receiver<Wanted>) {
             end = unary::run(&shared, channel, first, &mut wanted).await;
         }
         shared.reports.broken();
-        shared.pushed.clear();
         match end {
             End::Unwanted => return,
             end => course.ended(index, end, entropy::unit()),

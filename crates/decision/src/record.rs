@@ -349,6 +349,6 @@ mod tests {
 
     #[test]
     fn a_record_is_small_enough_for_a_million_of_them() {
-        assert!(size_of::<Record>() <= 368, "{} bytes", size_of::<Record>());
+        assert!(size_of::<Record>() <= 336, "{} bytes", size_of::<Record>());
     }
 }

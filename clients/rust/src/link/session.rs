@@ -17,7 +17,7 @@ use crate::{
         self, AcquireBatchResponse, SessionRequest, SessionResponse,
         coordinator_service_client::CoordinatorServiceClient, session_request, session_response,
     },
-    reports::MESSAGE_BYTES_MAX,
+    reports::{Batch, MESSAGE_BYTES_MAX},
 };
 
 /// Questions in one message.
@@ -72,11 +72,7 @@ impl Session<'_> {
         wanted: &mut mpsc::Receiver<Wanted>,
     ) -> End {
         let mut next = first;
-        let hello = SessionRequest {
-            id: 0,
-            message: Some(session_request::Message::Hello(self.shared.hello.clone())),
-        };
-        let mut is_open = out.send(hello).await.is_ok();
+        let mut is_open = self.greet(&out).await;
         while is_open {
             is_open = self.send(&out, std::mem::take(&mut next)).await;
             // Fair, so that under load neither starves the other.
@@ -91,12 +87,30 @@ impl Session<'_> {
         std::future::pending().await
     }
 
+    /// Says who speaks and what it follows. False: the stream is over.
+    async fn greet(&self, out: &mpsc::Sender<SessionRequest>) -> bool {
+        let mut hello = self.shared.hello.clone();
+        let mut names = names_in_messages(self.shared.pushed.followed()).into_iter();
+        hello.subscribe = names.next().unwrap_or_default();
+        let hello = session_request::Message::Hello(hello);
+        let subscriptions = names.map(|add| {
+            let remove = Vec::new();
+            session_request::Message::Subscribe(proto::Subscribe { add, remove })
+        });
+        for message in std::iter::once(hello).chain(subscriptions) {
+            let message = Some(message);
+            if out.send(SessionRequest { id: 0, message }).await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// False: the stream is over.
     async fn send(&self, out: &mpsc::Sender<SessionRequest>, wanted: Vec<Wanted>) -> bool {
         let asks = self.asks_of(wanted);
         let tells_a_failure = asks.iter().any(|ask| ask.request.previous.is_some());
-        if tells_a_failure && self.shared.reports.has_any_to_send() && !self.send_report(out).await
-        {
+        if tells_a_failure && !self.send_all_reports(out).await {
             return false;
         }
         for asks in in_messages(asks) {
@@ -126,10 +140,24 @@ impl Session<'_> {
         asks
     }
 
+    /// All that waits. False: the stream is over.
+    async fn send_all_reports(&self, out: &mpsc::Sender<SessionRequest>) -> bool {
+        while let Some(batch) = self.shared.reports.take() {
+            if !self.send_batch(out, batch).await {
+                return false;
+            }
+        }
+        true
+    }
+
     async fn send_report(&self, out: &mpsc::Sender<SessionRequest>) -> bool {
-        let Some(batch) = self.shared.reports.take() else {
-            return true;
-        };
+        match self.shared.reports.take() {
+            Some(batch) => self.send_batch(out, batch).await,
+            None => true,
+        }
+    }
+
+    async fn send_batch(&self, out: &mpsc::Sender<SessionRequest>, batch: Batch) -> bool {
         let report = proto::ReportRequest {
             namespace: self.shared.hello.namespace.clone(),
             caller: self.shared.hello.caller.clone(),
@@ -142,7 +170,7 @@ impl Session<'_> {
 
     async fn farewell(&self, out: &mpsc::Sender<SessionRequest>) -> End {
         let said = async {
-            while self.shared.reports.has_any_to_send() && self.send_report(out).await {}
+            self.send_all_reports(out).await;
             while !self.outstanding().is_empty() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -282,6 +310,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn failed(status: &tonic_types::Status) -> NoAnswer {
     NoAnswer::Failed(Code::from(status.code), status.message.clone())
+}
+
+/// Groups of names, likewise.
+fn names_in_messages(names: Vec<String>) -> Vec<Vec<String>> {
+    // A name takes 202 bytes at most, so that these are 40 KiB.
+    names.chunks(200).map(<[String]>::to_vec).collect()
 }
 
 /// Groups that the service takes as one message each.
