@@ -6,6 +6,7 @@ use holdoff_decision::{
     evidence::{News, REPORTERS_MAX},
     policy::{AppliesTo, Detect, Mode, Window, WindowSize},
     record::Change,
+    standing::{FirstAttempts, standing_of},
 };
 
 use crate::{
@@ -395,6 +396,23 @@ fn a_fault_binds_what_the_breaker_binds_and_nothing_in_shadow_or_under_an_order(
         assert_eq!(refusal.is_err(), mode == Mode::Enforce);
         assert_eq!(fleet.state(), State::Closed);
     }
+}
+
+#[test]
+fn a_refused_instance_is_pushed_a_refusal_then_asks_and_the_others_go() {
+    let mut fleet = Fleet::new(adaptive());
+    fleet.by(9).call(OK);
+    fleet.by(1).calls(5, FAIL);
+    let told = |fleet: &Fleet, caller| {
+        let pushed = standing_of(&fleet.policy, &fleet.record, caller, &fleet.context());
+        pushed.first_attempts
+    };
+    assert_eq!(told(&fleet, 1), FirstAttempts::Refuse);
+    assert_eq!(told(&fleet, 9), FirstAttempts::Go);
+    fleet.now = fleet.now + fleet.policy.breaker.open_for;
+    assert_eq!(told(&fleet, 1), FirstAttempts::Ask);
+    fleet.call(OK);
+    assert_eq!(told(&fleet, 1), FirstAttempts::Go);
 }
 
 #[test]
