@@ -6,7 +6,7 @@
 //! mend. So a wrong answer cannot make a caller do harm, either. The order is the service's.
 
 mod call_id;
-mod on_state;
+pub(crate) mod on_state;
 mod previous;
 
 use std::{
@@ -107,6 +107,11 @@ impl Asking {
             previous: None,
             ..self.clone()
         }
+    }
+
+    /// As a call of its own, unless the caller has named it.
+    pub(crate) fn rename(&mut self) {
+        self.call_id = CallId::new(self.question.call_id.as_ref());
     }
 
     pub(crate) fn note_outcome(&self, outcome: &Outcome) {
@@ -342,11 +347,9 @@ impl Asking {
     /// so that it is not told again where the question may have arrived.
     fn tell_after(&self, no: &NoDecision) {
         let may_have_arrived = match no {
-            NoDecision::Unreadable(_) | NoDecision::Unanswered(NoAnswer::Late | NoAnswer::Lost) => {
-                true
-            }
-            NoDecision::Unanswered(NoAnswer::Away | NoAnswer::Busy | NoAnswer::Failed(..))
-            | NoDecision::Unasked => false,
+            NoDecision::Unreadable(_) => true,
+            NoDecision::Unanswered(no) => may_have_arrived(no),
+            NoDecision::Unasked => false,
         };
         if let Some(previous) = &self.previous
             && may_have_arrived
@@ -371,6 +374,14 @@ impl std::fmt::Display for NoDecision {
             Self::Unanswered(why) => why.fmt(f),
             Self::Unreadable(why) => why.fmt(f),
         }
+    }
+}
+
+/// Whether the service may have taken a question that it did not answer.
+fn may_have_arrived(no: &NoAnswer) -> bool {
+    match no {
+        NoAnswer::Late | NoAnswer::Lost => true,
+        NoAnswer::Away | NoAnswer::Busy | NoAnswer::Failed(..) => false,
     }
 }
 

@@ -8,7 +8,7 @@ use holdoff_decision::{
 };
 
 use crate::{
-    asking::{Asking, Made},
+    asking::{Asking, Made, on_state},
     builder::Builder,
     call::{Attempt, Call},
     clock::Clock,
@@ -138,14 +138,20 @@ impl Client {
     }
 
     /// Connects now rather than with the first question, which may then be answered in
-    /// time. False: the service was not reached within `timeout`.
+    /// time, and waits for the state of what [`Builder::follow`] names, no longer than for an
+    /// answer. False: the service was not reached within `timeout`.
     pub async fn connect(&self, timeout: Duration) -> bool {
-        match &self.inner.mode {
-            Mode::Fleet(link) => tokio::time::timeout(timeout, link.connect())
-                .await
-                .unwrap_or(false),
-            Mode::Bypass | Mode::Testing => false,
+        let Mode::Fleet(link) = &self.inner.mode else {
+            return false;
+        };
+        let is_there = tokio::time::timeout(timeout, link.connect()).await;
+        let is_there = is_there.unwrap_or(false);
+        if is_there {
+            let heard = link.shared().pushed.heard_all_wished();
+            // What is not heard of is asked for.
+            let _ = tokio::time::timeout(self.inner.timeout.min(timeout), heard).await;
         }
+        is_there
     }
 
     /// Waits until the service has taken all outcomes; for a process that ends now. False:
@@ -173,7 +179,7 @@ impl Client {
                 self.inner.local.report(dependency, permit, outcome, now);
             }
             (Made::OnState(on), Mode::Fleet(link)) => {
-                link.shared().reports.tally(dependency, *on, outcome);
+                on_state::tell(self, link, dependency, *on, outcome);
             }
             // Permits and states of the service exist only where there is one.
             (Made::Fleet(_) | Made::OnState(_), Mode::Bypass | Mode::Testing) => {}

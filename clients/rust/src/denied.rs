@@ -111,6 +111,7 @@ impl Denied {
             Rule::RetryUnsafe => DenialReason::RetryUnsafe,
             Rule::HedgeRefused => DenialReason::HedgeRefused,
             Rule::Held => DenialReason::Held,
+            Rule::CallerFault => DenialReason::CallerFault,
             Rule::BreakerOpen => DenialReason::BreakerOpen,
             Rule::ProbeInProgress => DenialReason::ProbeInProgress,
             Rule::RateLimited => DenialReason::RateLimited,

@@ -228,7 +228,7 @@ impl Drop for Waiting<'_> {
 
 impl Shared {
     /// Nobody waits for this answer any longer.
-    fn give_back(&self, response: proto::AcquireResponse) {
+    pub(crate) fn give_back(&self, response: proto::AcquireResponse) {
         if let Some(proto::acquire_response::Verdict::Grant(grant)) = response.verdict {
             let permit = Bytes::copy_from_slice(&grant.permit);
             self.reports.push(permit, &Outcome::cancelled());
@@ -264,6 +264,14 @@ impl Shared {
             tracing::warn!(
                 "a dependency's name is not 1 to 200 of the letters allowed; deciding locally"
             );
+        }
+    }
+
+    /// What is not followed is asked about each time.
+    fn warn_following(&self, text: &str) {
+        if self.warned_configuration.now() {
+            let text: String = text.chars().take(200).collect();
+            tracing::warn!(text, "holdoff refuses to push the state of a dependency");
         }
     }
 

@@ -175,7 +175,14 @@ impl Local {
         let outcome = outcome.as_decision();
         let context = context(now, Sample::default());
         let policy = &entry.policies.all;
-        decision::report(policy, &mut entry.record, permit, &outcome, &context);
+        decision::report(
+            policy,
+            &mut entry.record,
+            permit,
+            &outcome,
+            ONLY_CALLER,
+            &context,
+        );
         entry.record.take_changes();
     }
 
@@ -271,7 +278,14 @@ impl Entry {
             } = previous
         {
             let policy = &self.policies.all;
-            decision::report(policy, &mut self.record, permit, outcome, context);
+            decision::report(
+                policy,
+                &mut self.record,
+                permit,
+                outcome,
+                ONLY_CALLER,
+                context,
+            );
             self.record.take_changes();
         }
     }

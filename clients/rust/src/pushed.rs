@@ -50,6 +50,8 @@ pub(crate) struct Pushed {
     wished: Vec<String>,
     heard: RwLock<HashMap<Arc<str>, Entry>>,
     tripped: Notify,
+    /// A dependency is heard of for the first time.
+    appeared: Notify,
 }
 
 #[derive(Debug)]
@@ -92,6 +94,7 @@ impl Pushed {
             wished,
             heard: RwLock::default(),
             tripped: Notify::new(),
+            appeared: Notify::new(),
         }
     }
 
@@ -122,6 +125,25 @@ impl Pushed {
         drop(entries);
         if has_tripped {
             self.tripped.notify_waiters();
+        }
+        if is_new {
+            self.appeared.notify_waiters();
+        }
+    }
+
+    /// Returns when something was said about all that is wanted from the beginning.
+    pub(crate) async fn heard_all_wished(&self) {
+        loop {
+            let mut appeared = std::pin::pin!(self.appeared.notified());
+            appeared.as_mut().enable();
+            let has_all = {
+                let entries = self.read();
+                self.wished.iter().all(|name| entries.contains_key(&**name))
+            };
+            if has_all {
+                return;
+            }
+            appeared.await;
         }
     }
 

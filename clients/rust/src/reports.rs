@@ -61,6 +61,8 @@ struct State {
     next_sequence: u64,
     unanswered: BTreeMap<u64, Batch>,
     resend: VecDeque<Batch>,
+    /// Outcomes that are being told in another way.
+    telling: usize,
 }
 
 /// What goes in one message.
@@ -81,6 +83,7 @@ impl Reports {
                 next_sequence: wall_unix_micros(),
                 unanswered: BTreeMap::new(),
                 resend: VecDeque::new(),
+                telling: 0,
             }),
             changed: Notify::new(),
             counting,
@@ -122,6 +125,16 @@ impl Reports {
         if is_sooner {
             self.changed.notify_one();
         }
+    }
+
+    /// An outcome is told by a question, until [`Self::end_telling`].
+    pub(crate) fn begin_telling(&self) {
+        self.lock().telling += 1;
+    }
+
+    pub(crate) fn end_telling(&self) {
+        let mut state = self.lock();
+        state.telling = state.telling.saturating_sub(1);
     }
 
     /// Returns when a batch should go.
@@ -183,7 +196,8 @@ impl Reports {
 
     pub(crate) fn is_empty(&self) -> bool {
         let state = self.lock();
-        state.has_nothing_new() && state.unanswered.is_empty() && state.resend.is_empty()
+        let is_sent = state.unanswered.is_empty() && state.resend.is_empty();
+        is_sent && state.has_nothing_new() && state.telling == 0
     }
 
     /// What is queued goes now.

@@ -44,6 +44,8 @@ use crate::{
 /// A run of so long ends a series of failures.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
+type IsFinal<E> = dyn Fn(&Failure<E>) -> bool + Send + Sync;
+
 /// A task that is to be kept running. See [`Client::supervise`].
 #[must_use = "nothing happens before it runs"]
 pub struct Supervisor<F, E> {
@@ -51,7 +53,7 @@ pub struct Supervisor<F, E> {
     question: Question,
     task: F,
     healthy_after: Duration,
-    is_final: Option<Box<dyn Fn(&Failure<E>) -> bool + Send + Sync>>,
+    is_final: Option<Box<IsFinal<E>>>,
     until: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -126,7 +128,8 @@ impl<F, E> Supervisor<F, E> {
     }
 
     /// Runs the task, in a tokio task of its own, until it returns `Ok` or is stopped. The
-    /// number of an attempt is 1 for the first start and for the first after a healthy run.
+    /// number of an attempt is 1 for the first start and counts on with each restart; after
+    /// a healthy run, which is then the first one, it counts from 2 again.
     ///
     /// Dropping the future aborts the task.
     ///

@@ -1,14 +1,16 @@
 //! May this attempt be made, and when? The composition that holds the order of the rules.
 //!
 //! 1. the outcome before is recorded, whatever the answer will be
-//! 2. override, 3. may this call be retried at all, 4. hold, 5. breaker, 6. delay and rate,
-//!    7. deadline, 8. budget
+//! 2. override, 3. may this call be retried at all, 4. hold, 5. breaker and ramp, 6. delay,
+//!    calendar and rate, 7. deadline, 8. budget
 //!
 //! The first rule that denies wins. Every rule is looked at before any is charged, so a
-//! denial consumes nothing: no token, no room in the rate, no probe.
+//! denial consumes nothing: no token, no room in the rate, no place, no probe. What is kept
+//! of one that found no place is that somebody waits, so that the next is told a later time.
 
 mod confirm;
 mod looks;
+mod places;
 
 use self::{
     confirm::confirm,
@@ -17,9 +19,11 @@ use self::{
         look_at_deadline, look_at_haste, look_at_hold, look_at_override, look_at_pushback,
         look_at_rate,
     },
+    places::{Unplaced, look_at_calendar, look_at_ramp},
 };
 use crate::{
     Nanos, Policy, Record, Time,
+    calendar::{Place, Priority},
     permit::{Denial, DenialReason, Facts, Grant, Outcome, Permit, PermitKind, Reported},
     record::{Context, State},
     replay::{About, Key, Remembered},
@@ -44,6 +48,7 @@ pub struct Ask {
     pub idempotent: bool,
     /// `None`: the caller has no deadline.
     pub time_left: Option<Nanos>,
+    pub priority: Priority,
     /// What it takes from the rate limit; at least 1.
     pub cost: u32,
 }
@@ -99,6 +104,10 @@ pub struct Answer {
 struct Plan {
     delay: Nanos,
     probes: bool,
+    /// A place to be taken in the calendar.
+    place: Option<Place>,
+    /// It takes a place on the ramp.
+    climbs: bool,
     /// The number of the retry for backoff.
     retry: u32,
     kind: PermitKind,
@@ -230,7 +239,12 @@ fn decide(
 }
 
 /// Looks at every rule but the budget.
-fn plan(policy: &Policy, record: &Record, ask: &Ask, context: &Context) -> Result<Plan, Denial> {
+fn plan(
+    policy: &Policy,
+    record: &mut Record,
+    ask: &Ask,
+    context: &Context,
+) -> Result<Plan, Denial> {
     let retry = retry_number(ask);
     if let Question::Retry { previous, .. } = &ask.question
         && let MadeUnder::Permit(permit) = previous.made_under
@@ -249,21 +263,41 @@ fn plan(policy: &Policy, record: &Record, ask: &Ask, context: &Context) -> Resul
             kind_of_probe(policy, probes, PermitKind::Call)
         }
     };
+    let climb = look_at_ramp(policy, record, ask, kind, context)?;
     look_at_pushback(policy, ask, held, kind, context)?;
-    let delay = match kind {
+    let wanted = match kind {
         PermitKind::Probe => Nanos::ZERO,
-        PermitKind::Call | PermitKind::Hedge => {
-            held.max(backoff_delay(policy, ask, retry, context))
+        PermitKind::Call | PermitKind::Planned | PermitKind::Hedge => {
+            let backoff = backoff_delay(policy, record, ask, retry, climb, context);
+            held.max(backoff).max(climb.unwrap_or_default())
         }
     };
-    let delay = look_at_rate(policy, record, ask, delay, context)?;
+    let mut unplaced = Unplaced {
+        kind,
+        held,
+        climb,
+        delay: wanted,
+    };
+    let mut place = look_at_calendar(policy, record, ask, &unplaced, context)?;
+    let planned = place.map_or(wanted, |place| context.now.until(place.at));
+    let mut delay = look_at_rate(policy, record, ask, planned, context)?;
+    if delay > planned && place.is_some() {
+        unplaced.delay = delay;
+        place = look_at_calendar(policy, record, ask, &unplaced, context)?;
+        delay = place.map_or(delay, |place| context.now.until(place.at));
+    }
     look_at_haste(policy, delay, kind, context)?;
     look_at_deadline(policy, ask, delay)?;
     Ok(Plan {
         delay,
         probes,
+        place,
+        climbs: climb.is_some(),
         retry,
-        kind,
+        kind: match place {
+            Some(_) => PermitKind::Planned,
+            None => kind,
+        },
     })
 }
 
@@ -310,6 +344,7 @@ fn grant(
     }
     let ends = now + plan.delay + policy.breaker.probe_lease;
     record.breaker.note_try(ask.caller, ends);
+    take_places(policy, record, &plan, now);
     let grant = give(policy, record, plan, now);
     if let Some(key) = key {
         record
@@ -318,6 +353,18 @@ fn grant(
             .remember(key, Remembered::Granted(grant), now);
     }
     grant
+}
+
+/// Takes what the plan has in the calendar and on the ramp.
+fn take_places(policy: &Policy, record: &mut Record, plan: &Plan, now: Time) {
+    if let Some(place) = plan.place {
+        record.take_place(policy, place, now);
+    }
+    if plan.climbs
+        && let Some(ramp) = &mut record.ramp
+    {
+        ramp.take(&policy.ramp, now);
+    }
 }
 
 /// Gives out the permit, and the lease where the attempt probes.

@@ -17,6 +17,7 @@
 //! testify about this one.
 
 mod last_second;
+mod readings;
 mod weigh;
 
 pub use self::last_second::Ended;
@@ -42,6 +43,8 @@ pub enum Cause {
     ProbeSlow(Nanos),
     FirstProbe,
     ProbesSucceeded(u32),
+    /// The ramp after a recovery is over.
+    Recovered,
     Override,
     OverrideCleared,
     OverrideExpired,
@@ -424,22 +427,6 @@ impl Breaker {
         self.cause = cause;
         self.since = now;
         self.epoch = self.epoch.saturating_add(1);
-    }
-
-    /// The calls in the window; none under the adaptive detector.
-    pub fn counts(&self, now: Time) -> Counts {
-        match &self.evidence {
-            Evidence::Window(window) => window.counts(now),
-            Evidence::Adaptive(_) => Counts::default(),
-        }
-    }
-
-    /// How much of what a trip needs the adaptive detector has seen; 0 under a window.
-    pub fn suspicion(&self, now: Time) -> f32 {
-        match &self.evidence {
-            Evidence::Adaptive(detector) => detector.suspicion(now),
-            Evidence::Window(_) => 0.0,
-        }
     }
 }
 

@@ -77,6 +77,11 @@ impl Detector {
         self.decayed(now) / THRESHOLD
     }
 
+    /// The learned share of failures in health.
+    pub fn baseline(&self) -> f32 {
+        self.baseline
+    }
+
     /// Forgets the evidence and keeps the baseline.
     pub fn clear(&mut self) {
         (self.sum, self.calls, self.failures) = (0.0, 0, 0);

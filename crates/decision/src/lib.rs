@@ -10,7 +10,8 @@
 //! - [`time`]: instants and spans in whole nanoseconds, saturating
 //! - [`share`]: exact shares in parts per million
 //! - [`policy`]: what an operator may set, as the rules read it
-//! - [`backoff`], [`pushback`], [`rate`], [`budget`], [`window`], [`detector`]: one rule each
+//! - [`backoff`], [`pushback`], [`rate`], [`budget`], [`window`], [`detector`], [`calendar`],
+//!   [`throughput`], [`ramp`]: one rule each
 //! - [`evidence`]: whom the evidence comes from, so that one bad instance opens nothing
 //! - [`check`]: when each checker of a fleet runs its next health check
 //! - [`permit`]: the words of questions and answers
@@ -28,6 +29,7 @@ pub mod acquire;
 pub mod backoff;
 pub mod breaker;
 pub mod budget;
+pub mod calendar;
 pub mod check;
 pub mod detector;
 pub mod evidence;
@@ -35,18 +37,21 @@ pub mod operate;
 pub mod permit;
 pub mod policy;
 pub mod pushback;
+pub mod ramp;
 pub mod rate;
 pub mod record;
 pub mod replay;
 pub mod report;
 pub mod share;
 pub mod standing;
+pub mod throughput;
 pub mod tickets;
 pub mod time;
 pub mod view;
 pub mod window;
 
 pub use acquire::{Answer, Ask, MadeUnder, Previous, Question, acquire};
+pub use calendar::Priority;
 pub use permit::{Denial, DenialReason, Grant, Outcome, OutcomeKind, Permit, PermitKind, Reported};
 pub use policy::Policy;
 pub use record::{Context, Record, Sample, State};

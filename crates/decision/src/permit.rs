@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Nanos, Time, budget};
+use crate::{Nanos, Time, budget, calendar::Full, ramp::Curve};
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub struct Permit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PermitKind {
     Call,
+    /// A call that holds a place in the calendar, at the end of its delay.
+    Planned,
     /// Holds one of the leases of a half-open breaker.
     Probe,
     Hedge,
@@ -126,6 +128,8 @@ pub enum DenialReason {
     CallerFault,
     BreakerOpen,
     ProbeInProgress,
+    Recovering,
+    CalendarFull,
     RateLimited,
     Deadline,
     BudgetExhausted,
@@ -163,6 +167,9 @@ pub enum Facts {
         left: Nanos,
     },
     Budget(budget::Empty),
+    Calendar(Full),
+    /// Where the climb after a recovery stands.
+    Curve(Curve),
     /// The wait for room, and the longest that is allowed.
     Rate {
         wait: Nanos,
@@ -239,6 +246,7 @@ impl fmt::Display for Denial {
             (R::ProbeInProgress, Facts::Probes { out, of }) => {
                 write!(f, "breaker half-open; {out} of {of} probes out")
             }
+            (R::Recovering, Facts::Curve(curve)) => write!(f, "recovering; {curve}"),
             (R::Duplicate, _) => write!(f, "the permit was used for a retry already"),
             (R::PermitVoid, _) => write!(f, "the permit is not one that can be confirmed"),
             (_, facts) => write!(f, "{facts}"),
@@ -276,6 +284,8 @@ impl fmt::Display for Facts {
                 f,
                 "retry budget: this instance took {taken} of the {part} that are its part while others ask"
             ),
+            Self::Calendar(full) => write!(f, "calendar: {full}"),
+            Self::Curve(curve) => write!(f, "{curve}"),
             Self::Rate { wait, max } => {
                 write!(f, "rate limit: room in {wait}; at most {max} is waited")
             }

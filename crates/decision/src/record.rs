@@ -5,15 +5,20 @@
 //! inline, everything else is allocated on use and freed when it is empty. It holds no
 //! policy and no name; those are shared or kept beside it.
 
+mod plans;
+
 use crate::{
     Nanos, Policy, Time,
-    breaker::{Breaker, Cause, Ended, Phase, Trips},
+    breaker::{Breaker, Cause, Ended, Phase, Trips, Verdict},
     budget::Budget,
+    calendar::Calendar,
     evidence::{Heard, News},
     permit::{Outcome, OutcomeKind},
-    policy::Detect,
+    policy::{Detect, Mode},
+    ramp::Ramp,
     rate::Rate,
     replay::Replays,
+    throughput::Throughput,
     tickets::Tickets,
     window::Counts,
 };
@@ -30,6 +35,11 @@ pub struct Record {
     pub budget: Budget,
     pub rate: Rate,
     pub tickets: Tickets,
+    /// Only while retries are planned.
+    pub calendar: Option<Box<Calendar>>,
+    /// Only while the dependency recovers.
+    pub ramp: Option<Box<Ramp>>,
+    pub throughput: Throughput,
     /// No call goes before this time: the dependency asked the fleet to wait.
     pub held_until: Time,
     pub order: Option<Box<Override>>,
@@ -64,6 +74,8 @@ pub enum State {
     Closed,
     Open,
     HalfOpen,
+    /// Closed, but the admitted share still climbs.
+    Recovering,
     ForcedOpen,
     ForcedClosed,
 }
@@ -125,6 +137,9 @@ impl Record {
             budget: Budget::default(),
             rate: Rate::default(),
             tickets: Tickets::default(),
+            calendar: None,
+            ramp: None,
+            throughput: Throughput::default(),
             held_until: Time::ORIGIN,
             order: None,
             replays: None,
@@ -150,8 +165,8 @@ impl Record {
                 None => State::Closed,
             },
             None => match policy.breaker.mode {
-                crate::policy::Mode::Enforce => self.inner_state(now),
-                crate::policy::Mode::Shadow | crate::policy::Mode::Off => State::Closed,
+                Mode::Enforce => self.inner_state(now),
+                Mode::Shadow | Mode::Off => State::Closed,
             },
         }
     }
@@ -159,7 +174,10 @@ impl Record {
     /// The state of the breaker itself, whatever its mode and override.
     pub fn inner_state(&self, now: Time) -> State {
         match self.breaker.phase {
-            Phase::Closed => State::Closed,
+            Phase::Closed => match &self.ramp {
+                Some(ramp) if ramp.lasts(now) => State::Recovering,
+                Some(_) | None => State::Closed,
+            },
             Phase::Open if now < self.breaker.open_until => State::Open,
             Phase::Open | Phase::HalfOpen => State::HalfOpen,
         }
@@ -183,6 +201,22 @@ impl Record {
     /// Notes a transition of the breaker that has just been made.
     pub(crate) fn note_transition(&mut self, from: State, now: Time) {
         self.tickets.begin_epoch();
+        if !matches!(self.breaker.cause, Cause::ProbesSucceeded(_)) {
+            self.ramp = None;
+        }
+        match from {
+            State::Closed => self.throughput.settle(now),
+            State::Open
+            | State::HalfOpen
+            | State::Recovering
+            | State::ForcedOpen
+            | State::ForcedClosed => self.throughput.resume(now),
+        }
+        self.note_change(from, now);
+    }
+
+    /// Notes that callers see another state than before.
+    fn note_change(&mut self, from: State, now: Time) {
         let (to, epoch, cause) = (
             self.inner_state(now),
             self.breaker.epoch,
@@ -212,6 +246,8 @@ impl Record {
         while let Some(silence) = self.tickets.expire(now) {
             self.count_silence(policy, silence.permits, silence.ended, now);
         }
+        self.climb(policy, now);
+        self.turn_calendar(policy, now);
         if let Some(replays) = &mut self.replays {
             replays.forget_old(now);
             if replays.is_empty() {
@@ -257,6 +293,14 @@ impl Record {
             }
             Detect::Window(_) => permits,
         };
+        if policy.breaker.detect == Detect::Adaptive {
+            let counts = Counts {
+                calls: permits,
+                failures: permits,
+                slow: 0,
+            };
+            self.note_ended(counts, None, now);
+        }
         let (trips, from) = (self.trips_at(now), self.inner_state(now));
         let at = ended.min(now);
         if self
@@ -297,7 +341,17 @@ impl Record {
         now: Time,
     ) {
         self.take_hold(policy, outcome, now);
-        if policy.breaker.mode == crate::policy::Mode::Off {
+        let counts = match Breaker::verdict(&policy.breaker, outcome) {
+            Verdict::Nothing => Counts::default(),
+            Verdict::Counted(call) => Counts {
+                calls: 1,
+                failures: u32::from(call.failed),
+                slow: u32::from(call.slow),
+            },
+        };
+        let succeeded = outcome.kind == OutcomeKind::Success;
+        self.note_ended(counts, outcome.latency.filter(|_| succeeded), now);
+        if policy.breaker.mode == Mode::Off {
             return;
         }
         self.breaker.note_reporter(reporter, now);
@@ -306,16 +360,10 @@ impl Record {
         if held_lease && self.breaker.phase == Phase::HalfOpen {
             let from = self.inner_state(now);
             if self.breaker.end_probe(&policy.breaker, outcome, now) {
+                self.begin_ramp(policy, now);
                 self.note_transition(from, now);
             }
-        } else if let crate::breaker::Verdict::Counted(call) =
-            Breaker::verdict(&policy.breaker, outcome)
-        {
-            let counts = Counts {
-                calls: 1,
-                failures: u32::from(call.failed),
-                slow: u32::from(call.slow),
-            };
+        } else if counts.calls > 0 {
             let heard = Heard {
                 reporter: Some(reporter),
                 counts,
@@ -349,6 +397,6 @@ mod tests {
 
     #[test]
     fn a_record_is_small_enough_for_a_million_of_them() {
-        assert!(size_of::<Record>() <= 336, "{} bytes", size_of::<Record>());
+        assert!(size_of::<Record>() <= 376, "{} bytes", size_of::<Record>());
     }
 }

@@ -72,6 +72,7 @@ pub(crate) fn take_report(
         | OutcomeKind::Ignored
         | OutcomeKind::Cancelled => record.tickets.report(permit.serial),
     }
+    record.give_back(permit, now);
     let held_lease = record.breaker.end_lease(permit.serial, now);
     if permit.epoch != record.breaker.epoch {
         return Reported::StaleEpoch;
@@ -104,6 +105,7 @@ pub fn tally(
         hanging: hanging.min(counts.failures),
     };
     record.breaker.note_second(&policy.breaker, ended, now);
+    record.note_ended(counts, None, now);
     if counts.calls > 0 {
         record.breaker.note_reporter(reporter, now);
     }

@@ -94,7 +94,7 @@ pub fn standing_of(policy: &Policy, record: &Record, caller: u64, context: &Cont
 /// Whether each first attempt has to be decided on its own.
 fn must_ask(policy: &Policy, record: &Record, state: State) -> bool {
     let probes = match state {
-        State::HalfOpen => record.breaker.binds_first_attempts(&policy.breaker),
+        State::HalfOpen | State::Recovering => record.breaker.binds_first_attempts(&policy.breaker),
         State::Closed | State::Open | State::ForcedOpen | State::ForcedClosed => false,
     };
     probes || policy.rate.is_some()

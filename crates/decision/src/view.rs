@@ -8,6 +8,7 @@ use crate::{
     breaker::{Cause, Phase},
     budget::Level,
     policy::Mode,
+    ramp::Curve,
     record::{Context, State},
     window::{Counts, Reached},
 };
@@ -33,6 +34,12 @@ pub struct View {
     pub caller_faults: u32,
     /// What a breaker in shadow mode would be.
     pub shadow: Option<State>,
+    /// Retries that hold a place in the calendar.
+    pub planned: u64,
+    /// Where the climb after a recovery stands.
+    pub curve: Option<Curve>,
+    /// Successes a second, as an average; `None`: none is known.
+    pub throughput: Option<f64>,
 }
 
 pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
@@ -65,6 +72,11 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
         trips: u64::from(breaker.trips),
         caller_faults: breaker.faults() as u32,
         shadow: (policy.breaker.mode == Mode::Shadow).then(|| record.inner_state(now)),
+        planned: record.calendar.as_ref().map_or(0, |it| it.planned()),
+        curve: (state == State::Recovering)
+            .then(|| record.ramp.as_ref().map(|ramp| ramp.curve(now)))
+            .flatten(),
+        throughput: record.usual_rate(now),
     }
 }
 
@@ -76,6 +88,11 @@ pub fn is_idle(record: &Record, idle_for: Nanos, now: Time) -> bool {
         && now.since(record.touched) >= idle_for
         && now >= record.tickets.last_end()
         && now >= record.breaker.last_lease_end()
+        && record
+            .calendar
+            .as_ref()
+            .is_none_or(|it| it.is_empty_at(now))
+        && record.ramp.as_ref().is_none_or(|ramp| !ramp.lasts(now))
         && record.rate.is_idle(now)
         && record.budget.is_idle(now)
 }
@@ -106,6 +123,7 @@ impl fmt::Display for Cause {
             Self::ProbeSlow(latency) => write!(f, "a probe took {latency}"),
             Self::FirstProbe => write!(f, "the open period is over; probing"),
             Self::ProbesSucceeded(count) => write!(f, "{count} probes succeeded"),
+            Self::Recovered => write!(f, "recovered; the ramp is over"),
             Self::Override => write!(f, "forced by an operator"),
             Self::OverrideCleared => write!(f, "an operator ended the override"),
             Self::OverrideExpired => write!(f, "the override expired"),

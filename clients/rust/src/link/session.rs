@@ -276,6 +276,9 @@ impl Session<'_> {
 
     /// A whole message was refused.
     fn refused(&self, id: u64, status: &tonic_types::Status) {
+        if id == 0 {
+            self.shared.warn_following(&status.message);
+        }
         self.reported(id, false);
         let replies = self.outstanding().take(id);
         for reply in replies {

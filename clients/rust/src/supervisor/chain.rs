@@ -7,12 +7,6 @@
 
 use std::time::Duration;
 
-use holdoff_decision::{
-    Nanos, backoff,
-    policy::{Jitter, Retry},
-};
-use tokio::time::Instant;
-
 use crate::{
     asking::{Asking, Made},
     client::{Client, Mode},
@@ -22,6 +16,10 @@ use crate::{
     permit::Permit,
     pushed::OnState,
     question::Question,
+};
+use holdoff_decision::{
+    Nanos, backoff,
+    policy::{Jitter, Retry},
 };
 
 /// A denial that names a time is waited for no longer at once, and asked about no sooner.
@@ -48,7 +46,7 @@ impl Chain {
         }
     }
 
-    /// Of the next start: 1 for the first one after a healthy run.
+    /// Of the next start. A healthy run is the first one of those that follow it.
     pub(super) fn number(&self) -> u32 {
         self.failures.saturating_add(1)
     }
@@ -71,35 +69,39 @@ impl Chain {
     /// # Errors
     /// Only a client for tests gives up.
     pub(super) async fn permission(&mut self) -> Result<Permit, Denied> {
-        let mut has_waited = self.asking.attempt > self.failures;
+        let is_waiting = !matches!(self.client.inner().mode, Mode::Testing);
+        let mut is_owed = is_waiting && self.asking.attempt <= self.failures;
         loop {
-            let denied = match self.asking.ask().await {
-                Ok(permit) => match self.waited_for(permit, has_waited).await {
+            let (denied, was_granted) = match self.asking.ask().await {
+                Ok(permit) => match self.waited_for(permit, is_owed).await {
                     Ok(permit) => return Ok(permit),
-                    Err(denied) => denied,
+                    Err(denied) => (denied, true),
                 },
-                Err(denied) => denied,
+                Err(denied) => (denied, false),
             };
-            if matches!(self.client.inner().mode, Mode::Testing) {
+            if !is_waiting {
                 return Err(denied);
             }
             tracing::debug!(dependency = &*self.question.dependency, %denied, "not restarted yet");
-            match denied.retry_after {
-                Some(wait) => tokio::time::sleep(wait.clamp(WAIT_MIN, WAIT_MAX)).await,
-                None => tokio::time::sleep(self.own_delay()).await,
-            }
-            if denied.retry_after.is_none() {
-                has_waited = true;
-                if !may_be_granted_later(denied.reason) {
-                    self.asking = self.first();
+            let wait = match denied.retry_after {
+                Some(wait) => wait.clamp(WAIT_MIN, WAIT_MAX),
+                None => {
+                    is_owed = false;
+                    self.own_delay()
                 }
+            };
+            tokio::time::sleep(wait).await;
+            // A grant that was given back would be granted again, void.
+            if was_granted || !may_be_granted_later(&denied) {
+                self.asking = self.first();
             }
         }
     }
 
-    async fn waited_for(&self, permit: Permit, has_waited: bool) -> Result<Permit, Denied> {
-        if !has_waited && !matches!(self.client.inner().mode, Mode::Testing) {
-            tokio::time::sleep_until(Instant::now() + self.own_delay()).await;
+    /// Waits for the own delay too, where that is owed.
+    async fn waited_for(&self, permit: Permit, is_owed: bool) -> Result<Permit, Denied> {
+        if is_owed {
+            tokio::time::sleep(self.own_delay()).await;
         }
         permit.wait().await
     }
@@ -141,11 +143,12 @@ fn full_jitter(retry: &Retry, failures: u32, unit: f64) -> Duration {
 }
 
 /// Whether the very same question may have another answer after a while.
-fn may_be_granted_later(reason: DenialReason) -> bool {
-    matches!(
-        reason,
+fn may_be_granted_later(denied: &Denied) -> bool {
+    let is_transient = matches!(
+        denied.reason,
         DenialReason::BudgetExhausted | DenialReason::NoDecision
-    )
+    );
+    is_transient || denied.retry_after.is_some()
 }
 
 #[cfg(test)]

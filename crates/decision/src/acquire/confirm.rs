@@ -11,7 +11,8 @@ use super::{
         final_denial, kind_of_probe, look_at_breaker, look_at_deadline, look_at_hold,
         look_at_override, look_at_pushback,
     },
-    within_lease,
+    places::{find_place, look_at_ramp},
+    take_places, within_lease,
 };
 use crate::{
     Nanos, Policy, Record,
@@ -36,6 +37,7 @@ pub(super) fn confirm(
     match look_again(policy, record, ask, &permit, context) {
         Ok(plan) => Ok(keep(policy, record, ask, &permit, plan, context)),
         Err(denial) => {
+            record.give_back(&permit, now);
             end(record, &permit, context);
             if permit.retry > 0 || permit.kind == PermitKind::Hedge {
                 record
@@ -69,10 +71,11 @@ fn key(ask: &Ask, permit: &Permit) -> Key {
     }
 }
 
-/// Rules 3, 5, 6 and 8. `probes` in the plan: it must take a lease that it does not hold.
+/// Rules 3, 5, 6 and 8; what must go later than it was planned needs another place. `probes`
+/// in the plan: it must take a lease that it does not hold.
 fn look_again(
     policy: &Policy,
-    record: &Record,
+    record: &mut Record,
     ask: &Ask,
     permit: &Permit,
     context: &Context,
@@ -91,19 +94,39 @@ fn look_again(
     let kind = match permit.kind {
         PermitKind::Probe if holds_lease => PermitKind::Probe,
         PermitKind::Probe | PermitKind::Call => kind_of_probe(policy, probes, PermitKind::Call),
+        PermitKind::Planned => kind_of_probe(policy, probes, PermitKind::Planned),
         PermitKind::Hedge => kind_of_probe(policy, probes, PermitKind::Hedge),
     };
+    let climb = look_at_ramp(policy, record, ask, kind, context)?;
     look_at_pushback(policy, ask, held, kind, context)?;
     let delay = match kind {
         PermitKind::Probe => Nanos::ZERO,
-        PermitKind::Call | PermitKind::Hedge => planned.max(held),
+        PermitKind::Call | PermitKind::Planned | PermitKind::Hedge => {
+            planned.max(held).max(climb.unwrap_or_default())
+        }
     };
+    let needs_place = match kind {
+        PermitKind::Planned => delay > planned,
+        PermitKind::Call => !held.is_zero(),
+        PermitKind::Probe | PermitKind::Hedge => false,
+    };
+    let place = match needs_place {
+        true => find_place(policy, record, ask, delay, context)?,
+        false => None,
+    };
+    let delay = place.map_or(delay, |place| now.until(place.at));
     look_at_deadline(policy, ask, delay)?;
     Ok(Plan {
         delay,
         probes,
+        place,
+        climbs: climb.is_some(),
         retry: permit.retry,
-        kind,
+        kind: match place {
+            Some(_) => PermitKind::Planned,
+            None if needs_place => PermitKind::Call,
+            None => kind,
+        },
     })
 }
 
@@ -132,11 +155,20 @@ fn keep(
             attempt_timeout: probe.then(|| within_lease(permit_ttl)),
         };
     }
+    let keeps_place = plan.kind == PermitKind::Planned && plan.place.is_none();
+    if !keeps_place {
+        record.give_back(permit, now);
+    }
     end(record, permit, context);
+    take_places(policy, record, &plan, now);
     let mut grant = give(policy, record, plan, now);
     // The token was taken when the attempt was first promised.
-    grant.permit.issued = permit.issued;
-    grant.permit.delay = now.since(permit.issued).saturating_add(plan.delay);
+    let begins = match keeps_place {
+        true => permit.issued + permit.delay,
+        false => now + plan.delay,
+    };
+    grant.permit.issued = permit.issued.min(begins);
+    grant.permit.delay = grant.permit.issued.until(begins);
     record.replays.get_or_insert_default().remember(
         key(ask, permit),
         Remembered::Granted(grant),

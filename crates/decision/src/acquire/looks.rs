@@ -121,13 +121,7 @@ pub(super) fn look_at_breaker(
     if record.order_at(context.now).is_some() {
         return Ok(false);
     }
-    let asker = match ask.question {
-        Question::First => Asker::FirstAttempt,
-        Question::Confirm(permit) if permit.retry == 0 && permit.kind != PermitKind::Hedge => {
-            Asker::FirstAttempt
-        }
-        Question::Retry { .. } | Question::Hedge { .. } | Question::Confirm(_) => Asker::Retry,
-    };
+    let asker = asker(ask);
     look_at_fault(policy, record, ask, asker, context)?;
     let spread = policy.breaker.spread;
     let probes_from = context.probes_from(policy);
@@ -211,8 +205,18 @@ fn look_at_fault(
     })
 }
 
+pub(super) fn asker(ask: &Ask) -> Asker {
+    match ask.question {
+        Question::First => Asker::FirstAttempt,
+        Question::Confirm(permit) if permit.retry == 0 && permit.kind != PermitKind::Hedge => {
+            Asker::FirstAttempt
+        }
+        Question::Retry { .. } | Question::Hedge { .. } | Question::Confirm(_) => Asker::Retry,
+    }
+}
+
 /// Whether an open breaker would let a first attempt pass.
-fn is_spared(policy: &Policy, record: &Record) -> bool {
+pub(super) fn is_spared(policy: &Policy, record: &Record) -> bool {
     !record.breaker.binds_first_attempts(&policy.breaker)
 }
 
@@ -265,15 +269,33 @@ pub(super) fn look_at_pushback(
     Ok(())
 }
 
-pub(super) fn backoff_delay(policy: &Policy, ask: &Ask, retry: u32, context: &Context) -> Nanos {
+/// On the ramp, what failed before the close has waited already: no backoff comes on top of
+/// its place.
+pub(super) fn backoff_delay(
+    policy: &Policy,
+    record: &Record,
+    ask: &Ask,
+    retry: u32,
+    climb: Option<Nanos>,
+    context: &Context,
+) -> Nanos {
     let Question::Retry { previous, .. } = ask.question else {
         return Nanos::ZERO;
     };
+    let made_in = match previous.made_under {
+        MadeUnder::Permit(permit) => Some(permit.epoch),
+        MadeUnder::Epoch(epoch) => Some(epoch),
+        MadeUnder::EarlierRun(_) | MadeUnder::Unknown => None,
+    };
+    let waited = climb.is_some() && made_in.is_none_or(|epoch| epoch < record.breaker.epoch);
     let before = match previous.made_under {
         MadeUnder::Permit(permit) | MadeUnder::EarlierRun(permit) => permit.delay,
         MadeUnder::Epoch(_) | MadeUnder::Unknown => Nanos::ZERO,
     };
-    let drawn = backoff::delay(&policy.retry, retry, before, context.sample.jitter);
+    let drawn = match waited {
+        true => Nanos::ZERO,
+        false => backoff::delay(&policy.retry, retry, before, context.sample.jitter),
+    };
     pushback::floor(
         &policy.pushback,
         drawn,
@@ -345,7 +367,7 @@ pub(super) fn look_at_haste(
                 facts,
             ))
         }
-        PermitKind::Call => Ok(()),
+        PermitKind::Call | PermitKind::Planned => Ok(()),
     }
 }
 

@@ -18,8 +18,7 @@ impl Breaker {
         }
     }
 
-    /// How long calls of this instance are refused on their own, and one that was granted
-    /// before. `None`: they are not.
+    /// How long calls of this instance are refused on their own; `None`: they are not.
     pub fn refused(&self, caller: u64, now: Time) -> Option<Nanos> {
         self.reporters()?.refused(caller, now)
     }

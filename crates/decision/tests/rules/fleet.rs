@@ -2,8 +2,9 @@
 
 use holdoff_decision::{
     Answer, Ask, Context, Denial, DenialReason, Grant, MadeUnder, Nanos, Outcome, OutcomeKind,
-    Permit, Policy, Previous, Question, Record, Reported, Sample, State, Tally, Time, acquire,
-    policy::{Detect, Jitter, Window, WindowSize},
+    Permit, Policy, Previous, Priority, Question, Record, Reported, Sample, Share, State, Tally,
+    Time, acquire,
+    policy::{Detect, Jitter, RetryRate, Window, WindowSize},
     record::Change,
     report, tally,
     view::{View, view},
@@ -29,7 +30,7 @@ pub fn at(seconds: f64) -> Time {
 }
 
 /// A count window of ten calls, five of them enough, half of them failing; one probe that
-/// closes; no backoff, no budget that would be in the way.
+/// closes; no backoff, no budget that would be in the way, no calendar and no ramp.
 pub fn plain() -> Policy {
     let mut policy = Policy::default();
     policy.breaker.detect = Detect::Window(Window {
@@ -40,7 +41,9 @@ pub fn plain() -> Policy {
     policy.breaker.open_multiplier = 1.0;
     policy.breaker.probe_successes = 1;
     policy.budget.floor_micros_per_second = 1_000_000_000;
-    policy.budget.max_caller_share = holdoff_decision::Share::ONE;
+    policy.budget.max_caller_share = Share::ONE;
+    policy.calendar.retry_rate = RetryRate::Off;
+    policy.ramp.start = Share::ONE;
     policy.retry.jitter = Jitter::None;
     policy.retry.initial_delay = Nanos::ZERO;
     policy.retry.max_delay = Nanos::from_secs(10);
@@ -55,6 +58,7 @@ pub fn an_ask(question: Question) -> Ask {
         call: None,
         idempotent: true,
         time_left: None,
+        priority: Priority::Normal,
         cost: 1,
     }
 }

@@ -12,6 +12,7 @@ mod evidence_parts;
 mod exhaustive;
 mod fleet;
 mod properties;
+mod ramp_herd;
 mod report_cases;
 mod silence_and_tallies;
 mod vectors;

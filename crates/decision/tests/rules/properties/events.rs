@@ -3,8 +3,8 @@
 use holdoff_decision::{
     Nanos, Outcome, OutcomeKind, Policy, Share, Tally,
     policy::{
-        AppliesTo, Detect, Jitter, MaxAttempts, Mode, PushbackScope, Rate, Strategy as Growth,
-        Window, WindowSize,
+        AppliesTo, Detect, Jitter, MaxAttempts, Mode, PushbackScope, Rate, RetryRate,
+        Strategy as Growth, Window, WindowSize,
     },
 };
 use proptest::prelude::*;
@@ -149,15 +149,34 @@ pub(super) fn policy() -> impl Strategy<Value = Policy> {
     );
     let budget = (0..2_000_000_u32, 0..3_000_000_u64, 1..50_u64, any::<bool>());
     let retry = (0..5_u8, 0..3_u8, 0..2000_u64, 1..6_u32);
+    let plans = (
+        prop_oneof![
+            Just(RetryRate::Off),
+            Just(RetryRate::Auto),
+            (0.2..80.0_f64).prop_map(RetryRate::PerSecond),
+        ],
+        1..600_u64,
+        10..9000_u64,
+        0..1_200_000_u32,
+        20..2000_u64,
+    );
     (
         breaker,
         budget,
         retry,
         any::<bool>(),
         proptest::option::weighted(0.3, (1..50_u32, 1..6_u32)),
+        plans,
     )
-        .prop_map(|(breaker, budget, retry, scope, rate)| {
+        .prop_map(|(breaker, budget, retry, scope, rate, plans)| {
             let mut policy = Policy::default();
+            let (retry_rate, slot, horizon, start, step) = plans;
+            policy.calendar.retry_rate = retry_rate;
+            policy.calendar.slot = Nanos::from_millis(slot);
+            policy.calendar.horizon = Nanos::from_millis(horizon);
+            policy.ramp.start = Share(start);
+            policy.ramp.step = Nanos::from_millis(step);
+            policy.ramp.max_duration = Nanos::from_millis(horizon);
             let (detect, probes, successes, open_for, lease, ttl, mode, applies) = breaker;
             policy.breaker.detect = detect;
             policy.breaker.probes = probes;

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use holdoff_decision::{
     Answer, Ask, DenialReason as R, Grant, MadeUnder, Nanos, Outcome, OutcomeKind, Permit,
-    PermitKind, Policy, Previous, Question, Reported, Sample, State, Tally, Time,
+    PermitKind, Policy, Previous, Priority, Question, Reported, Sample, State, Tally, Time,
     budget::Empty,
     operate::{clear_hold, clear_override, reset, set_override},
     permit::Facts,
-    policy::{AppliesTo, Detect, Mode, WindowSize},
+    policy::{AppliesTo, Detect, Mode, RetryRate, WindowSize},
     record::{Override, OverrideKind},
+    tickets::Ticket,
     view::View,
     window,
 };
@@ -36,6 +37,11 @@ struct Model {
     /// The latest time at which the budget was looked at: there its clock stands.
     budget_at: Time,
     went_back: bool,
+    /// Places in the calendar that were promised and not given back: serial, time, whether
+    /// its permit is used up.
+    places: Vec<(u64, Time, bool)>,
+    /// Planned permits of this event.
+    planned: Vec<Permit>,
 }
 
 impl Model {
@@ -230,6 +236,14 @@ impl Story {
                 breaker.probes = u32::from(seed % 3) + 1;
                 breaker.probe_lease = Nanos::from_millis(u64::from(*seed) * 20 + 100);
                 breaker.permit_ttl = Nanos::from_millis(u64::from(*seed) * 50 + 100);
+                let calendar = &mut self.fleet.policy.calendar;
+                match seed % 5 {
+                    0 => calendar.slot = Nanos::from_millis(u64::from(*seed) + 1),
+                    1 => calendar.retry_rate = RetryRate::PerSecond(f64::from(*seed)),
+                    2 => calendar.retry_rate = RetryRate::Auto,
+                    3 => calendar.retry_rate = RetryRate::Off,
+                    _ => calendar.horizon = Nanos::from_millis(u64::from(*seed) * 10),
+                }
                 if let Detect::Window(window) = &mut breaker.detect {
                     window.size = WindowSize::Calls(u32::from(*seed));
                 }
@@ -245,6 +259,10 @@ impl Story {
     }
 
     fn ask(&mut self, ask: Ask) {
+        let ask = Ask {
+            priority: Priority::ALL[self.model.permits.len() % 3],
+            ..ask
+        };
         let before = self.fleet.clone();
         let mut twin = self.fleet.clone();
         let answer = self.fleet.ask(ask);
@@ -343,6 +361,9 @@ impl Story {
             return;
         }
         self.model.permits.push(grant.permit);
+        if grant.permit.kind == PermitKind::Planned {
+            self.model.planned.push(grant.permit);
+        }
         // Invariant 3: an open breaker grants nothing, a forced-open one never.
         let spared = policy.breaker.applies_to != AppliesTo::All
             && (ask.question == Question::First
@@ -384,7 +405,9 @@ impl Story {
         if let Question::Retry { previous, .. } = ask.question {
             let held = self.fleet.record.held_until.max(before.record.held_until);
             let told = previous.outcome.pushback.is_some() || held > self.fleet.now;
-            let only_backoff = !told && policy.rate.is_none();
+            let planned = policy.calendar.retry_rate != RetryRate::Off;
+            let only_backoff =
+                !told && policy.rate.is_none() && !planned && before.record.ramp.is_none();
             assert!(
                 !only_backoff || grant.delay <= policy.retry.max_delay,
                 "{grant:?}"
@@ -423,7 +446,12 @@ impl Story {
                 before.record.advance(&before.policy, &context);
             }
         }
-        assert_eq!(before.view(), self.fleet.view(), "{denial:?}");
+        let placed = |fleet: &Fleet| View {
+            // How many wait decides nothing but when the next one is told to ask again.
+            curve: None,
+            ..fleet.view()
+        };
+        assert_eq!(placed(&before), placed(&self.fleet), "{denial:?}");
         for next in [
             Question::First,
             Question::Hedge { attempt: 1 },
@@ -435,10 +463,16 @@ impl Story {
                 time_left: None,
                 ..*ask
             };
-            let after = self.fleet.clone().ask(next);
+            let verdict = |mut fleet: Fleet| {
+                let verdict = fleet.ask(next).verdict;
+                verdict.map_err(|denial| match denial.reason {
+                    R::Recovering | R::CalendarFull => (denial.reason, None),
+                    reason => (reason, denial.retry_after),
+                })
+            };
             assert_eq!(
-                before.clone().ask(next).verdict,
-                after.verdict,
+                verdict(before.clone()),
+                verdict(self.fleet.clone()),
                 "{denial:?}"
             );
         }
@@ -454,8 +488,7 @@ impl Story {
         let record = &self.fleet.record;
         let applied = &self.model.applied;
         let void = |serial: u64| {
-            record.tickets.look(serial) == holdoff_decision::tickets::Ticket::Followed
-                && !applied.contains(&serial)
+            record.tickets.look(serial) == Ticket::Followed && !applied.contains(&serial)
         };
         let latest = self.model.latest;
         let expired: BTreeSet<u64> = self
@@ -492,7 +525,48 @@ impl Story {
         self.model.budget_at = self.model.budget_at.max(self.fleet.now);
     }
 
-    fn watch(&self) {
+    /// Invariant 6.
+    fn no_slot_is_promised_beyond_its_capacity(&mut self) {
+        let (tickets, now) = (&self.fleet.record.tickets, self.fleet.now);
+        let is_out = |serial: u64| tickets.look(serial) == Ticket::Unreported;
+        let mut planned = std::mem::take(&mut self.model.planned);
+        planned.retain(|permit| {
+            // A confirmation may give a new permit for the same place.
+            let at = permit.issued + permit.delay;
+            let kept = self
+                .model
+                .places
+                .iter_mut()
+                .find(|(serial, other, used_up)| *other == at && !*used_up && !is_out(*serial));
+            kept.map(|place| place.0 = permit.serial).is_none()
+        });
+        self.model.places.retain_mut(|(serial, at, used_up)| {
+            let given_back = !is_out(*serial) && !*used_up && now < *at;
+            *used_up |= !is_out(*serial);
+            !given_back
+        });
+        for permit in planned {
+            let at = permit.issued + permit.delay;
+            self.model.places.push((permit.serial, at, false));
+            // A confirmation may keep a place whose time has passed.
+            let Some(calendar) = &self.fleet.record.calendar else {
+                continue;
+            };
+            let grid = calendar.grid();
+            let slot = at.0 / grid.slot().0;
+            let promised = self.model.places.iter();
+            let promised = promised
+                .filter(|(_, at, _)| at.0 / grid.slot().0 == slot)
+                .count() as u64;
+            assert!(
+                promised <= grid.capacity(slot, Priority::High),
+                "{promised} in {slot} of {grid:?}"
+            );
+        }
+    }
+
+    fn watch(&mut self) {
+        self.no_slot_is_promised_beyond_its_capacity();
         let view = self.fleet.view();
         let before = format!("{:?}", self.fleet.record);
         let _ = self.fleet.view();
@@ -513,7 +587,10 @@ impl Story {
         self.fleet.sample = Sample::default();
         self.fleet.now = self.fleet.now.max(self.model.latest);
         for _ in 0..200 {
-            if self.fleet.record.inner_state(self.fleet.now) == State::Closed {
+            if matches!(
+                self.fleet.record.inner_state(self.fleet.now),
+                State::Closed | State::Recovering
+            ) {
                 return;
             }
             if let Ok(grant) = self.fleet.ask(an_ask(Question::First)).verdict {

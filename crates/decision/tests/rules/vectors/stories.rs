@@ -7,7 +7,8 @@ use holdoff_decision::{
     Previous, Question, Reported, Sample, Share, State, Tally,
     operate::{checkpoint, clear_hold, clear_override, reset, restore, set_override},
     policy::{
-        AppliesTo, Detect, Jitter, MaxAttempts, Mode, PushbackScope, Rate, Window, WindowSize,
+        AppliesTo, Detect, Jitter, MaxAttempts, Mode, PushbackScope, Rate, RetryRate, Window,
+        WindowSize,
     },
     record::{Override, OverrideKind},
 };
@@ -69,9 +70,11 @@ fn share(value: &Value) -> Share {
     Share::from_ratio(value.as_f64().unwrap()).unwrap()
 }
 
-/// The defaults, but for what the vector says. A field that is not known is a mistake.
+/// The defaults without calendar and ramp, but for what the vector says. A field that is not known is a mistake.
 fn policy(json: &Value) -> Policy {
     let mut policy = Policy::default();
+    policy.calendar.retry_rate = RetryRate::Off;
+    policy.ramp.start = Share::ONE;
     for (section, json) in fields(json) {
         for (name, value) in fields(json) {
             match section {
@@ -400,6 +403,7 @@ fn state_name(state: State) -> &'static str {
         State::Closed => "CLOSED",
         State::Open => "OPEN",
         State::HalfOpen => "HALF_OPEN",
+        State::Recovering => "RECOVERING",
         State::ForcedOpen => "FORCED_OPEN",
         State::ForcedClosed => "FORCED_CLOSED",
     }
@@ -419,6 +423,8 @@ fn reason_name(reason: R) -> &'static str {
         R::CallerFault => "CALLER_FAULT",
         R::BreakerOpen => "BREAKER_OPEN",
         R::ProbeInProgress => "PROBE_IN_PROGRESS",
+        R::Recovering => "RECOVERING",
+        R::CalendarFull => "CALENDAR_FULL",
         R::RateLimited => "RATE_LIMITED",
         R::Deadline => "DEADLINE",
         R::BudgetExhausted => "BUDGET_EXHAUSTED",

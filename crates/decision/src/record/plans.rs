@@ -1,0 +1,129 @@
+//! What a record plans: the calendar of its retries, and the climb after a recovery.
+//!
+//! Both are allocated on use and freed when they are over. The throughput that both go by
+//! is always kept: it cannot be learned when it is needed.
+
+use crate::{
+    Nanos, Policy, Record, State, Time,
+    breaker::{Cause, Phase},
+    calendar::{Calendar, Pace, Place},
+    permit::{Permit, PermitKind},
+    policy::{Mode, RetryRate},
+    ramp::{Progress, Ramp, Usual},
+    window::Counts,
+};
+
+/// A calendar that learns its rate never plans fewer retries a second.
+const SLOWEST_PACE: f64 = 10.0;
+
+impl Record {
+    /// Judges the steps of the ramp that are over. Its end changes no epoch.
+    pub(super) fn climb(&mut self, policy: &Policy, now: Time) {
+        let progress = self
+            .ramp
+            .as_mut()
+            .map(|ramp| ramp.advance(&policy.ramp, now));
+        if progress == Some(Progress::Done) {
+            self.ramp = None;
+            self.throughput.resume(now);
+            self.breaker.cause = Cause::Recovered;
+            self.note_change(State::Recovering, now);
+        }
+    }
+
+    /// Forgets the slots that have passed and takes up the present rate.
+    pub(super) fn turn_calendar(&mut self, policy: &Policy, now: Time) {
+        let pace = self.pace(policy, now);
+        let Some(calendar) = &mut self.calendar else {
+            return;
+        };
+        calendar.advance(now);
+        if calendar.is_empty_at(self.touched) {
+            self.calendar = None;
+        } else if let Some(pace) = pace {
+            calendar.adapt(policy.calendar.slot, pace, now);
+        }
+    }
+
+    /// How many retries a second are planned; `None`: there is no calendar.
+    pub fn pace(&self, policy: &Policy, now: Time) -> Option<Pace> {
+        let micros = |per_second: f64| (per_second * 1e6) as u64;
+        match policy.calendar.retry_rate {
+            RetryRate::Off => None,
+            RetryRate::PerSecond(rate) => Some(Pace::Fixed(micros(rate))),
+            RetryRate::Auto => {
+                let usual = self.usual_rate(now).unwrap_or_default();
+                Some(Pace::Learned(micros(usual.max(SLOWEST_PACE))))
+            }
+        }
+    }
+
+    /// Successes a second in health; it stands still outside of it.
+    pub fn usual_rate(&self, now: Time) -> Option<f64> {
+        match self.inner_state(now) {
+            State::Closed => self.throughput.at(now),
+            State::Open
+            | State::HalfOpen
+            | State::Recovering
+            | State::ForcedOpen
+            | State::ForcedClosed => self.throughput.standing(),
+        }
+    }
+
+    /// The calendar, a new one where nothing is planned. `None`: the policy has none.
+    pub(crate) fn calendar_now(&mut self, policy: &Policy, now: Time) -> Option<&mut Calendar> {
+        let pace = self.pace(policy, now)?;
+        let (slot, touched) = (policy.calendar.slot, self.touched);
+        let new = || Box::new(Calendar::new(slot, pace, touched));
+        Some(self.calendar.get_or_insert_with(new))
+    }
+
+    /// Promises a place that was found at this instant.
+    pub(crate) fn take_place(&mut self, policy: &Policy, place: Place, now: Time) {
+        if let Some(calendar) = self.calendar_now(policy, now) {
+            calendar.take(place);
+        }
+    }
+
+    /// Gives back the place of a permit whose time has not come.
+    pub(crate) fn give_back(&mut self, permit: &Permit, now: Time) {
+        let at = permit.issued + permit.delay;
+        if permit.kind == PermitKind::Planned
+            && now < at
+            && let Some(calendar) = &mut self.calendar
+        {
+            calendar.release(at);
+        }
+    }
+
+    /// Begins the climb of a breaker that has just closed.
+    pub(super) fn begin_ramp(&mut self, policy: &Policy, now: Time) {
+        if self.breaker.phase == Phase::Closed && policy.breaker.mode == Mode::Enforce {
+            let usual = self.throughput.standing().map(|per_second| Usual {
+                per_second,
+                latency: self.throughput.latency(),
+                failing: self.breaker.usual_failing(),
+            });
+            self.ramp = Ramp::begin(&policy.ramp, usual, now).map(Box::new);
+        }
+    }
+
+    /// Notes how attempts ended for the throughput, or for the ramp.
+    pub(crate) fn note_ended(&mut self, counts: Counts, latency: Option<Nanos>, now: Time) {
+        let successes = counts.calls.saturating_sub(counts.failures);
+        let latency = latency.filter(|_| counts.failures == 0);
+        match (&mut self.ramp, self.breaker.phase) {
+            (Some(ramp), Phase::Closed) => {
+                ramp.note(successes, counts.failures);
+                latency.into_iter().for_each(|it| ramp.note_latency(it));
+            }
+            (None, Phase::Closed) => {
+                self.throughput.note(successes, counts.failures, now);
+                latency
+                    .into_iter()
+                    .for_each(|it| self.throughput.note_latency(it));
+            }
+            (_, Phase::Open | Phase::HalfOpen) => {}
+        }
+    }
+}

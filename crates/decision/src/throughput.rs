@@ -1,0 +1,191 @@
+//! What a dependency did in health: successes a second, and how long one took.
+//!
+//! An exponential moving average with a half-life of 30 s, corrected for its age, so that a
+//! record of two seconds does not show a twentieth of the truth. It is what the calendar
+//! plans with under `retry_rate: auto`, and what the recovery ramp climbs back to.
+//!
+//! It stands still while the dependency is not closed, and while more than half of the last
+//! sixteen or so outcomes failed: an outage must not teach that nothing can be done.
+
+use crate::{Nanos, Time};
+
+const HALF_LIFE: Nanos = Nanos::from_secs(30);
+/// Time is counted in grains of 100 ms, 0.3 % of the half-life.
+const GRAIN: u64 = Nanos::from_millis(100).0;
+const GRAINS_IN_A_HALF_LIFE: f64 = 300.0;
+/// The average of a younger record is that of one second.
+const YOUNGEST: f32 = 0.022_84;
+/// How much one outcome moves the share of failures.
+const RECENT: f32 = 1.0 / 16.0;
+/// How much one success moves the usual latency.
+const LATENCY: f32 = 1.0 / 256.0;
+
+/// The moving averages of one dependency.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Throughput {
+    /// Successes a second, before it is corrected for age.
+    per_second: f64,
+    /// The grain that this is as of.
+    grain: u32,
+    /// How much of a full average this is, 0 to 1.
+    weight: f32,
+    /// Share of the last outcomes that failed.
+    failing: f32,
+    /// Seconds; 0: not known.
+    latency: f32,
+}
+
+impl Throughput {
+    /// Adds outcomes of a closed dependency.
+    pub fn note(&mut self, successes: u32, failures: u32, now: Time) {
+        if self.weight == 0.0 && self.per_second == 0.0 {
+            self.grain = grain(now);
+        }
+        self.note_share(successes, failures);
+        if self.failing > 0.5 {
+            self.grain = self.grain.max(grain(now));
+            return;
+        }
+        self.settle(now);
+        let per_half_life = std::f64::consts::LN_2 / HALF_LIFE.as_secs_f64();
+        self.per_second += f64::from(successes) * per_half_life;
+    }
+
+    /// Adds the latency of one success in health.
+    pub fn note_latency(&mut self, latency: Nanos) {
+        let seen = latency.as_secs_f64() as f32;
+        self.latency = match self.latency {
+            0.0 => seen,
+            usual => usual + (seen - usual) * LATENCY,
+        };
+    }
+
+    /// Ages the average to `now`; from there on it may stand still.
+    pub fn settle(&mut self, now: Time) {
+        let passed = grain(now).saturating_sub(self.grain);
+        if passed == 0 {
+            return;
+        }
+        self.grain += passed;
+        let part = 0.5_f64.powf(f64::from(passed) / GRAINS_IN_A_HALF_LIFE);
+        self.per_second *= part;
+        self.weight = 1.0 - (1.0 - self.weight) * part as f32;
+    }
+
+    /// Goes on at `now` as if no time had passed.
+    pub fn resume(&mut self, now: Time) {
+        self.grain = self.grain.max(grain(now));
+        self.failing = 0.0;
+    }
+
+    /// Successes a second as of the last outcome; `None`: none is known.
+    pub fn standing(&self) -> Option<f64> {
+        let known = self.per_second > 0.0;
+        known.then(|| self.per_second / f64::from(self.weight.max(YOUNGEST)))
+    }
+
+    /// Successes a second at `now`; `None`: none is known.
+    pub fn at(&self, now: Time) -> Option<f64> {
+        let mut aged = *self;
+        if self.failing <= 0.5 {
+            aged.settle(now);
+        }
+        aged.standing()
+    }
+
+    /// The usual latency of a success; `None`: not known.
+    pub fn latency(&self) -> Option<Nanos> {
+        let known = self.latency > 0.0;
+        known.then(|| Nanos((f64::from(self.latency) * 1e9) as u64))
+    }
+
+    fn note_share(&mut self, successes: u32, failures: u32) {
+        let all = successes.saturating_add(failures);
+        if all > 0 {
+            let seen = failures as f32 / all as f32;
+            let moved = 1.0 - (1.0 - RECENT).powf(all as f32);
+            self.failing += (seen - self.failing) * moved;
+        }
+    }
+}
+
+fn grain(now: Time) -> u32 {
+    u32::try_from(now.0 / GRAIN).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: f64) -> Time {
+        Time((seconds * 1e9) as u64)
+    }
+
+    /// So many successes a second for so many seconds, one at a time.
+    fn run(throughput: &mut Throughput, per_second: u32, from: f64, seconds: u32) {
+        for call in 0..per_second * seconds {
+            let now = from + f64::from(call) / f64::from(per_second);
+            throughput.note(1, 0, at(now));
+        }
+    }
+
+    #[test]
+    fn it_is_known_after_two_seconds_and_followed_over_minutes() {
+        let mut throughput = Throughput::default();
+        assert_eq!(throughput.at(at(1.0)), None);
+        run(&mut throughput, 400, 0.0, 2);
+        let early = throughput.at(at(2.0)).unwrap();
+        assert!((early - 400.0).abs() < 20.0, "{early}");
+        run(&mut throughput, 400, 2.0, 120);
+        run(&mut throughput, 100, 122.0, 30);
+        let halfway = throughput.standing().unwrap();
+        assert!((halfway - 250.0).abs() < 12.0, "{halfway}");
+    }
+
+    #[test]
+    fn a_million_a_second_is_counted_as_exactly_as_ten() {
+        let mut throughput = Throughput::default();
+        for millis in 0..60_000 {
+            throughput.note(1000, 0, at(f64::from(millis) / 1e3));
+        }
+        let seen = throughput.standing().unwrap();
+        assert!((seen - 1e6).abs() < 5e3, "{seen}");
+    }
+
+    #[test]
+    fn it_stands_still_while_more_than_half_fail() {
+        let mut throughput = Throughput::default();
+        run(&mut throughput, 100, 0.0, 60);
+        let before = throughput.standing().unwrap();
+        for second in 60..600 {
+            throughput.note(0, 20, at(f64::from(second)));
+        }
+        let after = throughput.at(at(600.0)).unwrap();
+        assert!((after - before).abs() < 3.0, "{before} {after}");
+    }
+
+    #[test]
+    fn it_falls_by_half_in_each_quiet_half_life() {
+        let mut throughput = Throughput::default();
+        run(&mut throughput, 100, 0.0, 300);
+        let seen = throughput.at(at(330.0)).unwrap();
+        assert!((seen - 50.0).abs() < 2.0, "{seen}");
+    }
+
+    #[test]
+    fn the_usual_latency_is_that_of_hundreds_of_successes() {
+        let mut throughput = Throughput::default();
+        assert_eq!(throughput.latency(), None);
+        for _ in 0..2000 {
+            throughput.note_latency(Nanos::from_millis(10));
+        }
+        throughput.note_latency(Nanos::from_secs(1));
+        let usual = throughput.latency().unwrap();
+        assert!(usual > Nanos::from_millis(9) && usual < Nanos::from_millis(15));
+    }
+
+    #[test]
+    fn it_is_small() {
+        assert!(size_of::<Throughput>() <= 24);
+    }
+}
