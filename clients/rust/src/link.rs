@@ -10,10 +10,12 @@
 //! |---|---|
 //! | [`course`] | which endpoint is tried next, and when |
 //! | [`session`] | one stream: batches out, answers in |
+//! | [`following`] | what the service pushes on it |
 //! | [`outstanding`] | questions without an answer yet |
 //! | [`unary`] | the same without a stream, for a service that has none |
 
 mod course;
+mod following;
 mod outstanding;
 mod session;
 mod unary;

@@ -152,6 +152,8 @@ impl Local {
             idempotent: asked.idempotent,
             time_left: asked.time_left,
             cost: asked.cost.max(1),
+            // Nobody else asks here.
+            priority: decision::calendar::Priority::default(),
         };
         let policy = match asked.strictness {
             Strictness::All => &entry.policies.all,

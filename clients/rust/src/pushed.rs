@@ -37,8 +37,7 @@ use crate::{
 /// A client subscribes to what it calls; more than this was not asked for.
 const DEPENDENCIES_MAX: usize = 10_000;
 const NAME_BYTES_MAX: usize = 200;
-/// A dependency that was not called for so long is not followed on the next session, and
-/// makes room for another.
+/// A dependency that was not called for so long is followed no longer.
 const IDLE: Nanos = Nanos::from_secs(600);
 
 #[derive(Debug)]
@@ -228,6 +227,16 @@ impl Pushed {
         names.sort_unstable();
         names.dedup();
         names
+    }
+
+    /// What is called no longer, unless it was wanted from the beginning.
+    pub(crate) fn forget_idle(&self) -> Vec<String> {
+        let now = self.clock.time();
+        let mut entries = self.write();
+        let idle = entries.extract_if(|name, entry| {
+            now.since(entry.used()) >= IDLE && !self.wished.iter().any(|wished| **wished == **name)
+        });
+        idle.map(|(name, _)| name.to_string()).collect()
     }
 
     fn read(&self) -> RwLockReadGuard<'_, HashMap<Arc<str>, Entry>> {

@@ -11,11 +11,13 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, transport::Channel};
 
-use super::{Ask, End, NoAnswer, Shared, Wanted, outstanding::Outstanding, tell};
+use super::{
+    Ask, End, NoAnswer, Shared, Wanted, following::Following, outstanding::Outstanding, tell,
+};
 use crate::{
     proto::{
         self, AcquireBatchResponse, SessionRequest, SessionResponse,
-        coordinator_service_client::CoordinatorServiceClient, session_request, session_response,
+        coordinator_service_client::CoordinatorServiceClient, session_response,
     },
     reports::{Batch, MESSAGE_BYTES_MAX},
 };
@@ -35,6 +37,7 @@ const GAP: Duration = Duration::from_millis(100);
 struct Session<'a> {
     shared: &'a Shared,
     outstanding: Mutex<Outstanding>,
+    following: Mutex<Following>,
     waiting_for_connection: Mutex<Vec<oneshot::Sender<bool>>>,
 }
 
@@ -49,6 +52,7 @@ pub(super) async fn run(
     let session = Session {
         shared,
         outstanding: Mutex::default(),
+        following: Mutex::default(),
         waiting_for_connection: Mutex::default(),
     };
     let (out, outbound) = mpsc::channel(MESSAGES_AHEAD);
@@ -72,7 +76,10 @@ impl Session<'_> {
         wanted: &mut mpsc::Receiver<Wanted>,
     ) -> End {
         let mut next = first;
-        let mut is_open = self.greet(&out).await;
+        let mut leaving = Following::schedule();
+        let mut is_open = self
+            .send_messages(&out, Following::greeting(self.shared))
+            .await;
         while is_open {
             is_open = self.send(&out, std::mem::take(&mut next)).await;
             // Fair, so that under load neither starves the other.
@@ -81,25 +88,24 @@ impl Session<'_> {
                     return self.farewell(&out).await;
                 },
                 () = self.shared.reports.due() => is_open &= self.send_report(&out).await,
+                _ = leaving.tick() => {
+                    let leave = lock(&self.following).leave_idle(self.shared);
+                    is_open &= self.send_messages(&out, leave).await;
+                }
             }
         }
         // The reader knows why the stream ended.
         std::future::pending().await
     }
 
-    /// Says who speaks and what it follows. False: the stream is over.
-    async fn greet(&self, out: &mpsc::Sender<SessionRequest>) -> bool {
-        let mut hello = self.shared.hello.clone();
-        let mut names = names_in_messages(self.shared.pushed.followed()).into_iter();
-        hello.subscribe = names.next().unwrap_or_default();
-        let hello = session_request::Message::Hello(hello);
-        let subscriptions = names.map(|add| {
-            let remove = Vec::new();
-            session_request::Message::Subscribe(proto::Subscribe { add, remove })
-        });
-        for message in std::iter::once(hello).chain(subscriptions) {
-            let message = Some(message);
-            if out.send(SessionRequest { id: 0, message }).await.is_err() {
+    /// False: the stream is over.
+    async fn send_messages(
+        &self,
+        out: &mpsc::Sender<SessionRequest>,
+        messages: impl IntoIterator<Item = SessionRequest>,
+    ) -> bool {
+        for message in messages {
+            if out.send(message).await.is_err() {
                 return false;
             }
         }
@@ -111,6 +117,11 @@ impl Session<'_> {
         let asks = self.asks_of(wanted);
         let tells_a_failure = asks.iter().any(|ask| ask.request.previous.is_some());
         if tells_a_failure && !self.send_all_reports(out).await {
+            return false;
+        }
+        let names = asks.iter().map(|ask| &*ask.request.dependency);
+        let again = lock(&self.following).resume(names);
+        if !self.send_messages(out, again).await {
             return false;
         }
         for asks in in_messages(asks) {
@@ -313,12 +324,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn failed(status: &tonic_types::Status) -> NoAnswer {
     NoAnswer::Failed(Code::from(status.code), status.message.clone())
-}
-
-/// Groups of names, likewise.
-fn names_in_messages(names: Vec<String>) -> Vec<Vec<String>> {
-    // A name takes 202 bytes at most, so that these are 40 KiB.
-    names.chunks(200).map(<[String]>::to_vec).collect()
 }
 
 /// Groups that the service takes as one message each.

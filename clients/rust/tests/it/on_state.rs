@@ -632,3 +632,24 @@ async fn connecting_waits_for_the_state_of_what_is_followed_but_not_for_long() {
     assert!(client.connect(SECOND).await);
     assert_eq!(begun.elapsed().as_millis(), 50);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_called_no_longer_is_left_and_followed_again_when_it_is_called() {
+    let service = Scripted::granting();
+    service.pushes(go(1));
+    let client = service.builder().follow(["search"]).build().unwrap();
+    succeed(&client).await;
+    tokio::time::sleep(Duration::from_secs(599)).await;
+    assert_eq!(service.subscriptions(), []);
+    tokio::time::sleep(Duration::from_secs(62)).await;
+    let left = service.subscriptions().pop().unwrap();
+    assert_eq!((left.remove, left.add), (vec!["payments".into()], vec![]));
+
+    for _ in 0..2 {
+        succeed(&client).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(service.subscriptions().len(), 2);
+    }
+    let again = service.subscriptions().pop().unwrap();
+    assert_eq!((again.remove, again.add), (vec![], vec!["payments".into()]));
+}
