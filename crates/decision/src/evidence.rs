@@ -340,3 +340,15 @@ impl Reporter {
         if self.row.0 == row { self.row.1 } else { 0 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sixty_four_instances_take_less_than_eight_kilobytes() {
+        let each = size_of::<Reporter>() + size_of::<u64>();
+        let all = size_of::<Reporters>() + REPORTERS_MAX * each;
+        assert!(all <= 8_192, "{all} bytes");
+    }
+}

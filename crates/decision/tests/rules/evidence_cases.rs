@@ -163,17 +163,21 @@ fn a_true_outage_opens_it_with_the_threshold_and_what_is_in_flight() {
             let mut flying: Vec<(u64, Permit)> = (0..INSTANCES)
                 .map(|name| (name, fleet.by(name).first().unwrap().permit))
                 .collect();
-            let mut failed = 0;
+            let (mut failed, mut at_trip) = (0, 0);
             while !flying.is_empty() {
                 fleet.now = fleet.now + Nanos(draws.below(2_000_000));
                 let (name, permit) = flying.swap_remove(draws.below(flying.len() as u64) as usize);
                 fleet.by(name).report(permit, FAIL);
                 failed += 1;
+                if at_trip == 0 && fleet.state() == State::Open {
+                    at_trip = failed;
+                }
                 if let Ok(next) = fleet.first() {
                     flying.push((name, next.permit));
                 }
             }
             assert_eq!(fleet.state(), State::Open, "seed {seed}");
+            assert_eq!(at_trip, threshold, "seed {seed}");
             let most = threshold + INSTANCES;
             assert!(
                 failed <= most,
