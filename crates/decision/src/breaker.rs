@@ -72,15 +72,20 @@ pub struct Breaker {
     pub probe_successes: u32,
     pub trips: u32,
     pub cause: Cause,
-    /// Allocated while probes are out.
-    leases: Option<Box<Vec<Lease>>>,
     evidence: Evidence,
     /// Instances that ended an attempt in the last seconds.
-    recent: Sketch<1>,
-    /// Allocated on the first failure.
+    recent: Sketch<2>,
+    rare: Option<Box<Rare>>,
+}
+
+/// What most dependencies have nothing of, most of the time.
+#[derive(Clone, Debug, Default)]
+struct Rare {
+    leases: Vec<Lease>,
+    /// From the first failure until all is quiet.
     reporters: Option<Box<Reporters>>,
-    /// Allocated under `applies_to: auto`.
-    last_second: Option<Box<LastSecond>>,
+    /// Under `applies_to: auto`.
+    last_second: Option<LastSecond>,
 }
 
 /// A probe that is out.
@@ -140,11 +145,9 @@ impl Breaker {
             probe_successes: 0,
             trips: 0,
             cause: Cause::New,
-            leases: None,
             evidence: Evidence::Adaptive(Detector::default()),
             recent: Sketch::default(),
-            reporters: None,
-            last_second: None,
+            rare: None,
         }
     }
 
@@ -202,9 +205,8 @@ impl Breaker {
         match policy.applies_to {
             AppliesTo::All => true,
             AppliesTo::Retries => false,
-            AppliesTo::Auto => self
-                .last_second
-                .as_ref()
+            AppliesTo::Auto => (self.rare.as_ref())
+                .and_then(|rare| rare.last_second.as_ref())
                 .is_some_and(|second| second.refuses_all()),
         }
     }
@@ -221,7 +223,7 @@ impl Breaker {
     }
 
     pub fn lease(&mut self, serial: u64, ends: Time, now: Time) {
-        let leases = self.leases.get_or_insert_default();
+        let leases = &mut self.rare.get_or_insert_default().leases;
         leases.retain(|lease| now < lease.ends);
         leases.push(Lease { serial, ends });
     }
@@ -229,17 +231,24 @@ impl Breaker {
     /// Takes a lease back. True: it was live.
     pub fn end_lease(&mut self, serial: u64, now: Time) -> bool {
         let live = self.holds_lease(serial, now);
-        if let Some(leases) = &mut self.leases {
-            leases.retain(|lease| lease.serial != serial && now < lease.ends);
-            if leases.is_empty() {
-                self.leases = None;
-            }
+        if let Some(rare) = &mut self.rare {
+            (rare.leases).retain(|lease| lease.serial != serial && now < lease.ends);
+            self.free_rare();
         }
         live
     }
 
+    fn free_rare(&mut self) {
+        let empty = self.rare.as_ref().is_some_and(|rare| {
+            rare.leases.is_empty() && rare.reporters.is_none() && rare.last_second.is_none()
+        });
+        if empty {
+            self.rare = None;
+        }
+    }
+
     fn leases(&self) -> &[Lease] {
-        self.leases.as_deref().map_or(&[], Vec::as_slice)
+        self.rare.as_ref().map_or(&[], |rare| &rare.leases)
     }
 
     /// Whether the lease of this permit is live.
@@ -378,7 +387,8 @@ impl Breaker {
     /// Notes how attempts ended for `applies_to: auto`.
     pub fn note_second(&mut self, policy: &policy::Breaker, ended: Ended, now: Time) {
         if policy.applies_to == AppliesTo::Auto {
-            let second = self.last_second.get_or_insert_default();
+            let rare = self.rare.get_or_insert_default();
+            let second = rare.last_second.get_or_insert_default();
             second.turn_to(now);
             second.note(ended);
         }
@@ -387,7 +397,8 @@ impl Breaker {
     /// Judges a second that is over for `applies_to: auto`.
     pub fn judge_second(&mut self, policy: &policy::Breaker, now: Time) {
         if policy.applies_to == AppliesTo::Auto {
-            self.last_second.get_or_insert_default().turn_to(now);
+            let rare = self.rare.get_or_insert_default();
+            rare.last_second.get_or_insert_default().turn_to(now);
         }
     }
 
@@ -400,12 +411,14 @@ impl Breaker {
 
     /// Goes to closed from any phase, with no evidence. Leases that are out stay.
     pub fn close(&mut self, cause: Cause, now: Time) {
-        self.last_second = None;
+        if let Some(rare) = &mut self.rare {
+            rare.last_second = None;
+        }
         self.enter(Phase::Closed, cause, now);
     }
 
     fn enter(&mut self, phase: Phase, cause: Cause, now: Time) {
-        self.reporters = None;
+        self.forget_reporters();
         match &mut self.evidence {
             Evidence::Adaptive(detector) => detector.clear(),
             Evidence::Window(_) => self.evidence = Evidence::Adaptive(Detector::default()),

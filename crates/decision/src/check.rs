@@ -135,7 +135,7 @@ pub fn plan(
     now: Time,
     sample: Sample,
 ) -> Plan {
-    checks.begin(policy, now);
+    checks.begin(policy, checker, now);
     if let Some(finished) = last {
         checks.take_result(policy, checker, finished, now);
     }
@@ -144,7 +144,9 @@ pub fn plan(
             Some(_) => checks.tell(policy, &known, now),
             None => checks.plan_next(policy, checker, known, now, sample),
         },
-        None if checks.has_room(policy, now) => checks.plan_first(policy, checker, now, sample),
+        None if checks.has_room(policy, checker, now) => {
+            checks.plan_first(policy, checker, now, sample)
+        }
         None => {
             let grid = next_grid(policy, checker, now + Nanos(1));
             checks.shared(now, grid)
@@ -186,7 +188,7 @@ impl Checks {
         }
     }
 
-    fn begin(&mut self, policy: &Check, now: Time) {
+    fn begin(&mut self, policy: &Check, asking: u64, now: Time) {
         self.began = self.began.min(now);
         self.places.end(policy.timeout, now);
         if self.kind != policy.phase {
@@ -197,28 +199,28 @@ impl Checks {
             }
         }
         if now.since(self.swept) >= period(policy) {
-            self.sweep(policy, now);
+            self.sweep(policy, asking, now);
         }
     }
 
-    fn has_room(&mut self, policy: &Check, now: Time) -> bool {
+    fn has_room(&mut self, policy: &Check, asking: u64, now: Time) -> bool {
         if self.checkers.len() >= CHECKERS_MAX {
-            self.sweep(policy, now);
+            self.sweep(policy, asking, now);
         }
         self.checkers.len() < CHECKERS_MAX
     }
 
-    /// Forgets the checkers that have not asked for long.
-    fn sweep(&mut self, policy: &Check, now: Time) {
+    /// Forgets the checkers that have not asked for long, but for the one that asks now.
+    fn sweep(&mut self, policy: &Check, asking: u64, now: Time) {
         self.swept = now;
         let grace = Nanos(period(policy).0.saturating_mul(2));
         let gone: Vec<u64> = (self.checkers.iter())
-            .filter(|(_, checker)| {
+            .filter(|(name, checker)| {
                 let due = match checker.next {
                     Next::Run { start, .. } => start + policy.timeout,
                     Next::Ask { at } => at,
                 };
-                now >= due + grace
+                **name != asking && now >= due + grace
             })
             .map(|(name, _)| *name)
             .collect();

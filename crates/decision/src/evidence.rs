@@ -16,7 +16,7 @@
 //! decays. A success of anyone first drops the reserves and then takes from all parts in
 //! proportion, so that without an instance at its most the sum is the plain one.
 //!
-//! Nothing is kept before the first failure but 12 bytes that tell one active instance from
+//! Nothing is kept before the first failure but ten bytes that tell one active instance from
 //! several: without them five failures in a burst would come from "the only active" one. At
 //! most 64 instances are tracked, the one that was silent longest going first; its part of
 //! the sum stays, without a name or a limit. So an instance that comes back after 63 others
@@ -64,7 +64,7 @@ pub struct Reporters {
     silence: Reporter,
     /// The part of the sum of instances that are not tracked any more.
     nameless: f32,
-    active: Sketch<16>,
+    active: Sketch<32>,
     at: Time,
     last_bad: Time,
     /// The row of failures since the last success of anyone, by number.
@@ -177,7 +177,7 @@ impl Reporters {
 
     /// Instances that are active; `recent`: those that ended an attempt lately. Never more
     /// than there are. Exact for those that fail; of the others what their bits show.
-    pub fn active(&self, recent: &Sketch<1>, now: Time) -> u32 {
+    pub fn active(&self, recent: &Sketch<2>, now: Time) -> u32 {
         let counted = self.active.count(SINCE, now).max(recent.count(RECENT, now));
         if counted > FEW {
             return counted;
@@ -338,5 +338,17 @@ impl Reporters {
 impl Reporter {
     fn in_row(&self, row: u32) -> u32 {
         if self.row.0 == row { self.row.1 } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sixty_four_instances_take_less_than_eight_kilobytes() {
+        let each = size_of::<Reporter>() + size_of::<u64>();
+        let all = size_of::<Reporters>() + REPORTERS_MAX * each;
+        assert!(all <= 8_192, "{all} bytes");
     }
 }

@@ -397,6 +397,6 @@ mod tests {
 
     #[test]
     fn a_record_is_small_enough_for_a_million_of_them() {
-        assert!(size_of::<Record>() <= 400, "{} bytes", size_of::<Record>());
+        assert!(size_of::<Record>() <= 376, "{} bytes", size_of::<Record>());
     }
 }

@@ -13,62 +13,74 @@ impl Breaker {
     /// Notes that an attempt of this instance ended.
     pub fn note_reporter(&mut self, reporter: u64, now: Time) {
         self.recent.note(reporter, RECENT, now);
-        if let Some(reporters) = &mut self.reporters {
+        if let Some(reporters) = self.reporters_mut() {
             reporters.note(reporter, now);
         }
     }
 
-    /// How long calls of this instance are refused on their own, and one that was granted
-    /// before. `None`: they are not.
+    /// How long calls of this instance are refused on their own; `None`: they are not.
     pub fn refused(&self, caller: u64, now: Time) -> Option<Nanos> {
-        self.reporters.as_ref()?.refused(caller, now)
+        self.reporters()?.refused(caller, now)
     }
 
     /// As [`Self::refused`], for a call that was granted before.
     pub fn refused_still(&self, caller: u64, now: Time) -> Option<Nanos> {
-        self.reporters.as_ref()?.refused_still(caller, now)
+        self.reporters()?.refused_still(caller, now)
     }
 
     /// Whether this instance has a breaker of its own: its calls are refused, or are tries.
     pub fn has_fault(&self, caller: u64) -> bool {
-        let reporters = self.reporters.as_ref();
-        reporters.is_some_and(|reporters| reporters.has_fault(caller))
+        self.reporters()
+            .is_some_and(|reporters| reporters.has_fault(caller))
     }
 
     /// Notes that an instance was granted a call, which may take until `until`.
     pub fn note_try(&mut self, caller: u64, until: Time) {
-        if let Some(reporters) = &mut self.reporters {
+        if let Some(reporters) = self.reporters_mut() {
             reporters.try_once(caller, until);
         }
     }
 
     /// Instances that have a breaker of their own.
     pub fn faults(&self) -> usize {
-        let reporters = self.reporters.as_ref();
-        reporters.map_or(0, |reporters| reporters.faults())
+        self.reporters().map_or(0, |reporters| reporters.faults())
     }
 
     /// Whether anything is kept of instances.
     pub fn tracks_reporters(&self) -> bool {
-        self.reporters.is_some()
+        self.reporters().is_some()
     }
 
     /// Instances that have failed lately, of which something is kept.
     pub fn reporters_tracked(&self) -> usize {
-        let reporters = self.reporters.as_ref();
-        reporters.map_or(0, |reporters| reporters.tracks())
+        self.reporters().map_or(0, |reporters| reporters.tracks())
     }
 
     /// Whose fault began or ended since this was last called.
     pub fn take_news(&mut self) -> Option<News> {
-        self.reporters.as_mut()?.take_news()
+        self.reporters_mut()?.take_news()
     }
 
     /// Frees what is kept of instances when nothing has failed for long.
     pub fn forget_quiet(&mut self, now: Time) {
-        if (self.reporters.as_ref()).is_some_and(|reporters| reporters.is_quiet(now)) {
-            self.reporters = None;
+        if (self.reporters()).is_some_and(|reporters| reporters.is_quiet(now)) {
+            self.forget_reporters();
         }
+    }
+
+    pub(super) fn forget_reporters(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.reporters = None;
+            self.free_rare();
+        }
+    }
+
+    fn reporters(&self) -> Option<&Reporters> {
+        self.rare.as_ref()?.reporters.as_deref()
+    }
+
+    fn reporters_mut(&mut self) -> Option<&mut Reporters> {
+        self.rare.as_mut()?.reporters.as_deref_mut()
     }
 
     /// Adds evidence and says whether it is enough.
@@ -81,7 +93,8 @@ impl Breaker {
         let at = heard.at;
         let before = self.suspicion(at) * THRESHOLD;
         self.track(policy, heard, before, now);
-        let (reporters, recent) = (self.reporters.as_deref_mut(), &self.recent);
+        let (reporters, recent) = (self.rare.as_mut(), &self.recent);
+        let reporters = reporters.and_then(|rare| rare.reporters.as_deref_mut());
         let counts = heard.counts;
         match &policy.detect {
             Detect::Adaptive => {
@@ -118,14 +131,14 @@ impl Breaker {
     /// Tracks instances from the first failure on.
     fn track(&mut self, policy: &policy::Breaker, heard: &Heard, sum: f32, now: Time) {
         let bad = heard.counts.failures > 0 || (watches_slow(policy) && heard.counts.slow > 0);
-        if !bad || self.reporters.is_some() {
+        if !bad || self.reporters().is_some() {
             return;
         }
         let mut reporters = Box::new(Reporters::new(sum, now));
         if let Some(reporter) = heard.reporter {
             reporters.note(reporter, now);
         }
-        self.reporters = Some(reporters);
+        self.rare.get_or_insert_default().reporters = Some(reporters);
     }
 }
 

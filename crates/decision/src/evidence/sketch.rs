@@ -17,11 +17,14 @@
 
 use crate::{Nanos, Time};
 
-/// `WORDS` times 32 bits for each generation.
+/// Generations that a clock may go back.
+const BACK_MAX: u16 = 8;
+
+/// `WORDS` times 16 bits for each generation.
 #[derive(Clone, Copy, Debug)]
 pub struct Sketch<const WORDS: usize> {
-    bits: [[u32; WORDS]; 2],
-    generation: u32,
+    bits: [[u16; WORDS]; 2],
+    generation: u16,
 }
 
 impl<const WORDS: usize> Default for Sketch<WORDS> {
@@ -34,14 +37,14 @@ impl<const WORDS: usize> Default for Sketch<WORDS> {
 }
 
 impl<const WORDS: usize> Sketch<WORDS> {
-    const BITS: u32 = WORDS as u32 * 32;
+    const BITS: u32 = WORDS as u32 * 16;
 
     /// Notes that `name` was heard of, in generations of `length`.
     pub fn note(&mut self, name: u64, length: Nanos, now: Time) {
         self.turn(length, now);
         let current = &mut self.bits[(self.generation % 2) as usize];
         for bit in Self::bits_of(name) {
-            current[(bit / 32) as usize] |= 1 << (bit % 32);
+            current[(bit / 16) as usize] |= 1 << (bit % 16);
         }
     }
 
@@ -56,7 +59,7 @@ impl<const WORDS: usize> Sketch<WORDS> {
     pub fn count_others(&self, names: impl Iterator<Item = u64>, length: Nanos, now: Time) -> u32 {
         let mut bits = self.held(length, now);
         for bit in names.flat_map(Self::bits_of) {
-            bits[(bit / 32) as usize] &= !(1 << (bit % 32));
+            bits[(bit / 16) as usize] &= !(1 << (bit % 16));
         }
         let set: u32 = bits.iter().map(|word| word.count_ones()).sum();
         set.div_ceil(3)
@@ -76,8 +79,8 @@ impl<const WORDS: usize> Sketch<WORDS> {
         set
     }
 
-    fn held(&self, length: Nanos, now: Time) -> [u32; WORDS] {
-        let passed = generation(length, now).saturating_sub(self.generation);
+    fn held(&self, length: Nanos, now: Time) -> [u16; WORDS] {
+        let passed = self.passed(length, now);
         let newest = (self.generation % 2) as usize;
         std::array::from_fn(|word| match passed {
             0 => self.bits[0][word] | self.bits[1][word],
@@ -87,19 +90,27 @@ impl<const WORDS: usize> Sketch<WORDS> {
     }
 
     fn turn(&mut self, length: Nanos, now: Time) {
-        let generation = generation(length, now);
-        match generation.saturating_sub(self.generation) {
-            0 => return,
-            1 => self.bits[(generation % 2) as usize] = [0; WORDS],
+        let passed = self.passed(length, now);
+        self.generation = self.generation.wrapping_add(passed);
+        match passed {
+            0 => {}
+            1 => self.bits[(self.generation % 2) as usize] = [0; WORDS],
             _ => self.bits = [[0; WORDS]; 2],
         }
-        self.generation = generation;
     }
-}
 
-/// A clock that goes back stays in the generation that it has reached.
-fn generation(length: Nanos, now: Time) -> u32 {
-    u32::try_from(now.0 / length.0.max(1)).unwrap_or(u32::MAX)
+    /// Generations since the last. They are numbered modulo 65,536, to be small: what was
+    /// noted a day and a half ago (of 2 s each) may be taken for new, which only counts too
+    /// many. A clock that goes back a little stays in the generation that it has reached.
+    fn passed(&self, length: Nanos, now: Time) -> u16 {
+        let number = (now.0 / length.0.max(1)) as u16;
+        let passed = number.wrapping_sub(self.generation);
+        if passed > u16::MAX - BACK_MAX {
+            0
+        } else {
+            passed
+        }
+    }
 }
 
 /// Spreads names that differ in a few bits over all of them (splitmix64).
@@ -124,13 +135,13 @@ mod tests {
 
     #[test]
     fn none_and_one_are_exact_and_two_nearly() {
-        assert_eq!(counted::<1>(0..0), 0);
+        assert_eq!(counted::<2>(0..0), 0);
         for first in (0..100_000).step_by(10) {
-            assert_eq!(counted::<1>(first..first + 1), 1);
+            assert_eq!(counted::<2>(first..first + 1), 1);
         }
         let ones = (0..100_000)
             .step_by(10)
-            .filter(|first| counted::<1>(*first..first + 2) < 2)
+            .filter(|first| counted::<2>(*first..first + 2) < 2)
             .count();
         assert!(ones <= 5, "{ones} of 10,000 pairs look like one");
     }
@@ -142,19 +153,19 @@ mod tests {
             let all: u32 = counts.inspect(|count| assert!(*count <= names)).sum();
             f64::from(all) / 1000.0
         };
-        let small = mean(|first| counted::<1>(first..first + 10), 10);
-        let large = mean(|first| counted::<16>(first..first + 100), 100);
+        let small = mean(|first| counted::<2>(first..first + 10), 10);
+        let large = mean(|first| counted::<32>(first..first + 100), 100);
         assert!((small - 7.0).abs() < 0.5, "{small} of 10");
         assert!((large - 76.0).abs() < 1.0, "{large} of 100");
         assert_eq!(
-            (counted::<1>(0..1000), counted::<16>(0..100_000)),
+            (counted::<2>(0..1000), counted::<32>(0..100_000)),
             (11, 171)
         );
     }
 
     #[test]
     fn it_forgets_after_one_to_two_generations() {
-        let mut sketch = Sketch::<1>::default();
+        let mut sketch = Sketch::<2>::default();
         sketch.note(1, LENGTH, Time(3_999_999_999));
         assert_eq!(sketch.count(LENGTH, Time(4_000_000_000)), 1);
         sketch.note(2, LENGTH, Time(4_000_000_000));
@@ -165,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_goes_back_forgets_nothing() {
-        let mut sketch = Sketch::<1>::default();
+        let mut sketch = Sketch::<2>::default();
         sketch.note(1, LENGTH, Time(9_000_000_000));
         sketch.note(2, LENGTH, Time(1));
         assert_eq!(sketch.count(LENGTH, Time(1)), 2);

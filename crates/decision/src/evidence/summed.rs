@@ -21,7 +21,7 @@ impl Reporters {
         policy: &policy::Breaker,
         weights: (f32, f32),
         heard: &Heard,
-        recent: &Sketch<1>,
+        recent: &Sketch<2>,
     ) -> Judged<Sum> {
         let at = heard.at;
         self.decay(at);

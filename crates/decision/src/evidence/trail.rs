@@ -60,7 +60,7 @@ impl Trail {
 
     /// Failures and slow calls in the window that ends at `place`. Changes nothing.
     pub fn counts(&self, place: Place) -> (u32, u32) {
-        let oldest = (place.bucket + 1).saturating_sub(place.reach);
+        let oldest = place.bucket.saturating_sub(place.reach.saturating_sub(1));
         let held = self.newest.saturating_sub(BUCKETS - 1)..=self.newest;
         held.filter(|bucket| *bucket >= oldest)
             .map(|bucket| (bucket % BUCKETS) as usize)

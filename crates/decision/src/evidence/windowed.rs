@@ -23,7 +23,7 @@ impl Reporters {
         thresholds: &policy::Window,
         window: &Window,
         heard: &Heard,
-        recent: &Sketch<1>,
+        recent: &Sketch<2>,
         now: Time,
     ) -> Judged<Option<Reached>> {
         let slow = !policy.slow_after.is_zero();

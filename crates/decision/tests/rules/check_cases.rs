@@ -481,6 +481,66 @@ fn checkers_are_bounded_and_those_that_stay_away_are_forgotten() {
     assert_eq!(fleet.checks.checkers(), 1);
 }
 
+/// Checkers that come late, ask twice, lose results, stop and come back, under policies
+/// that change.
+#[test]
+fn whatever_checkers_do_no_checks_of_one_overlap_and_no_more_run_than_may() {
+    for seed in 0..400 {
+        let mut fleet = Fleet::new(policy(Phase::Spread), seed);
+        if seed % 2 == 0 {
+            fleet.policy.phase = Phase::Hash;
+        }
+        fleet.policy.max_concurrent = 1 + (seed % 4) as u32;
+        fleet.policy.observers = (seed % 5) as u32;
+        let names: Vec<u64> = (0..20).map(|replica| fleet.join(replica)).collect();
+        fleet.asks.clear();
+        // What each was told to run, of which it has not told the end.
+        let mut told = BTreeMap::<u64, (Time, u64)>::new();
+        for _ in 0..300 {
+            fleet.now = fleet.now + Nanos(fleet.draws.below(2_500_000_000));
+            let name = names[fleet.draws.below(20) as usize];
+            let due = told.get(&name).filter(|(start, _)| fleet.now >= *start);
+            let last = match (due.copied(), fleet.draws.below(4)) {
+                (Some((_, serial)), 1..) => {
+                    let healthy = fleet.draws.below(2) == 0;
+                    Some(Finished { serial, healthy })
+                }
+                (Some(_), _) | (None, _) => None,
+            };
+            let before = told.get(&name).copied();
+            match fleet.ask(name, last) {
+                Plan::Run { delay, serial, .. } => {
+                    let start = fleet.now + delay;
+                    let again = before.is_some_and(|(_, known)| known == serial);
+                    assert!(!again || before == Some((start, serial)), "seed {seed}");
+                    told.insert(name, (start, serial));
+                }
+                Plan::Shared { age, verdict, .. } => {
+                    assert_eq!(age.is_none(), fleet.checks.age(fleet.now).is_none());
+                    assert!(age.is_some() || verdict == Verdict::Unknown);
+                    told.remove(&name);
+                }
+            }
+            let timeout = fleet.policy.timeout;
+            for (at, _) in told.values() {
+                let out = told
+                    .values()
+                    .filter(|(start, _)| *start <= *at && *at < *start + timeout);
+                assert!(
+                    out.count() <= fleet.policy.max_concurrent as usize,
+                    "seed {seed}"
+                );
+            }
+            if fleet.draws.below(40) == 0 {
+                let gone = names[fleet.draws.below(20) as usize];
+                fleet.checks.leave(gone, fleet.now);
+                told.remove(&gone);
+            }
+        }
+        assert!(fleet.checks.checkers() <= 20);
+    }
+}
+
 #[test]
 fn the_end_of_time_and_odd_policies_are_no_edge() {
     for phase in [Phase::Hash, Phase::Spread] {

@@ -2,10 +2,11 @@
 //! whole fleets against the rules.
 
 use holdoff_decision::{
-    DenialReason, Nanos, Outcome, OutcomeKind, Permit, Policy, Reported, Share, State, Tally,
+    DenialReason, Nanos, Outcome, OutcomeKind, Permit, Policy, Reported, Share, State, Tally, Time,
     evidence::{News, REPORTERS_MAX},
     policy::{AppliesTo, Detect, Mode, Window, WindowSize},
     record::Change,
+    standing::{FirstAttempts, standing_of},
 };
 
 use crate::{
@@ -162,17 +163,21 @@ fn a_true_outage_opens_it_with_the_threshold_and_what_is_in_flight() {
             let mut flying: Vec<(u64, Permit)> = (0..INSTANCES)
                 .map(|name| (name, fleet.by(name).first().unwrap().permit))
                 .collect();
-            let mut failed = 0;
+            let (mut failed, mut at_trip) = (0, 0);
             while !flying.is_empty() {
                 fleet.now = fleet.now + Nanos(draws.below(2_000_000));
                 let (name, permit) = flying.swap_remove(draws.below(flying.len() as u64) as usize);
                 fleet.by(name).report(permit, FAIL);
                 failed += 1;
+                if at_trip == 0 && fleet.state() == State::Open {
+                    at_trip = failed;
+                }
                 if let Ok(next) = fleet.first() {
                     flying.push((name, next.permit));
                 }
             }
             assert_eq!(fleet.state(), State::Open, "seed {seed}");
+            assert_eq!(at_trip, threshold, "seed {seed}");
             let most = threshold + INSTANCES;
             assert!(
                 failed <= most,
@@ -398,6 +403,23 @@ fn a_fault_binds_what_the_breaker_binds_and_nothing_in_shadow_or_under_an_order(
 }
 
 #[test]
+fn a_refused_instance_is_pushed_a_refusal_then_asks_and_the_others_go() {
+    let mut fleet = Fleet::new(adaptive());
+    fleet.by(9).call(OK);
+    fleet.by(1).calls(5, FAIL);
+    let told = |fleet: &Fleet, caller| {
+        let pushed = standing_of(&fleet.policy, &fleet.record, caller, &fleet.context());
+        pushed.first_attempts
+    };
+    assert_eq!(told(&fleet, 1), FirstAttempts::Refuse);
+    assert_eq!(told(&fleet, 9), FirstAttempts::Go);
+    fleet.now = fleet.now + fleet.policy.breaker.open_for;
+    assert_eq!(told(&fleet, 1), FirstAttempts::Ask);
+    fleet.call(OK);
+    assert_eq!(told(&fleet, 1), FirstAttempts::Go);
+}
+
+#[test]
 fn rejected_and_throttled_calls_of_one_instance_are_no_evidence_of_it() {
     let mut fleet = Fleet::new(adaptive());
     fleet.by(9).call(OK);
@@ -417,4 +439,58 @@ fn a_share_of_one_and_one_reporter_switch_the_rules_off() {
     fleet.by(9).call(OK);
     fleet.by(1).calls(5, FAIL);
     assert_eq!(fleet.state(), State::Open);
+}
+
+#[test]
+fn no_policy_no_clock_and_no_count_is_an_edge() {
+    for seed in 0..3_000 {
+        let mut draws = Draws(seed);
+        let mut odd = |usual: u64| match draws.below(4) {
+            0 => 0,
+            1 => u64::MAX,
+            _ => usual,
+        };
+        let mut policy = policies()[(seed % 3) as usize].clone();
+        policy.breaker.min_reporters = odd(2) as u32;
+        policy.breaker.max_reporter_share = Share(odd(500_000) as u32);
+        policy.breaker.open_for = Nanos(odd(10_000_000_000));
+        policy.breaker.probe_lease = Nanos(odd(5_000_000_000));
+        policy.breaker.slow_after = Nanos(odd(0));
+        if let Detect::Window(window) = &mut policy.breaker.detect {
+            window.min_calls = odd(20) as u32;
+            window.failure_ratio = Share(odd(500_000) as u32);
+            window.consecutive_failures = odd(6) as u32;
+            window.size = match window.size {
+                WindowSize::Time(span) => WindowSize::Time(Nanos(odd(span.0))),
+                WindowSize::Calls(calls) => WindowSize::Calls(odd(u64::from(calls)) as u32),
+            };
+        }
+        let counts = [odd(3) as u32, odd(2) as u32, odd(1) as u32];
+        let mut fleet = Fleet::new(policy);
+        for step in 0..60 {
+            fleet.now = match draws.below(30) {
+                0 => Time::MAX,
+                1 => Time::ORIGIN,
+                _ => Time(step * 400_000_000),
+            };
+            fleet.by(draws.below(70));
+            let outcome = if draws.below(3) == 0 { OK } else { FAIL };
+            if let Ok(grant) = fleet.first() {
+                fleet.report(grant.permit, outcome);
+            }
+            let epoch = fleet.epoch();
+            let tally = Tally {
+                epoch,
+                successes: counts[draws.below(3) as usize],
+                failures: counts[draws.below(3) as usize],
+                slow: counts[draws.below(3) as usize],
+                ..Tally::default()
+            };
+            if draws.below(4) == 0 {
+                fleet.tally(tally);
+            }
+            let suspicion = fleet.view().suspicion;
+            assert!((0.0..=1.0).contains(&suspicion), "seed {seed}: {suspicion}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use holdoff_decision::{
 struct World {
     policy: Breaker,
     reporters: Reporters,
-    recent: Sketch<1>,
+    recent: Sketch<2>,
     now: Time,
 }
 
