@@ -109,7 +109,7 @@ impl<S: Store> Coordinator<S> {
         let context = self.context();
         let mut ask = Ask {
             question,
-            caller: self.permits.hash(inquiry.caller.instance),
+            caller: self.instance(inquiry.caller),
             service: 0,
             call: (!inquiry.call_id.is_empty()).then(|| self.permits.hash(inquiry.call_id)),
             idempotent: inquiry.idempotent,
@@ -161,7 +161,7 @@ impl<S: Store> Coordinator<S> {
         if sequence > 0 && !self.note_sequence(namespace, caller, sequence, context.now) {
             return Ok(vec![Reported::Duplicate; entries.len()]);
         }
-        let reporter = self.permits.hash(caller.instance);
+        let reporter = self.instance(caller);
         let mut results = Vec::with_capacity(entries.len());
         for entry in entries {
             let reported = match entry {
@@ -218,7 +218,7 @@ impl<S: Store> Coordinator<S> {
         outcome: &holdoff_decision::Outcome,
         context: &Context,
     ) -> Result<Reported, Refusal> {
-        let reporter = self.permits.hash(caller.instance);
+        let reporter = self.instance(caller);
         let (id, permit) = match self.permits.read(bytes) {
             Read::Permit(id, permit) => (id, permit),
             Read::EarlierRun(_, permit) if context.now >= permit.expires => {
@@ -271,6 +271,15 @@ impl<S: Store> Coordinator<S> {
             now: self.clock.now(),
             sample: self.entropy.sample(),
             restarted: self.restarted,
+        }
+    }
+
+    /// One process: instances of different services may bear the same name, and all that have
+    /// none are one.
+    fn instance(&self, caller: Caller<'_>) -> u64 {
+        match caller.instance {
+            "" => 0,
+            instance => self.permits.dependency(caller.service, instance).0,
         }
     }
 

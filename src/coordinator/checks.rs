@@ -7,10 +7,7 @@ use holdoff_decision::{
 };
 
 use super::{Caller, Coordinator, Key, Refusal};
-use crate::{
-    permit::DependencyId,
-    store::{Slot, Store},
-};
+use crate::store::{Slot, Store};
 
 /// One question of a checker.
 #[derive(Clone, Copy, Debug)]
@@ -34,10 +31,14 @@ impl<S: Store> Coordinator<S> {
     /// Tells a checker when to check next, or what others have found.
     ///
     /// # Errors
-    /// [`Refusal::NoCheck`] where the policy plans no checks; a permit that is not one.
+    /// [`Refusal::NoCheck`] where the policy plans no checks.
     pub async fn plan_check(&self, ask: CheckAsk<'_>) -> Result<Planned, Refusal> {
         let id = self.id(ask.key);
-        let last = self.finished(id, ask.last)?;
+        // The result of a check that an earlier run of the service planned is no result.
+        let last = ask.last.and_then(|(permit, healthy)| {
+            let serial = self.permits.read_check(id, permit)?;
+            Some(Finished { serial, healthy })
+        });
         let checker = check::checker_name(
             ask.key.dependency,
             ask.checker.service,
@@ -65,23 +66,6 @@ impl<S: Store> Coordinator<S> {
             permit,
             verdict,
         })
-    }
-
-    fn finished(
-        &self,
-        id: DependencyId,
-        last: Option<(&[u8], bool)>,
-    ) -> Result<Option<Finished>, Refusal> {
-        let Some((permit, healthy)) = last else {
-            return Ok(None);
-        };
-        match self.permits.read_check(id, permit) {
-            Some(serial) => Ok(Some(Finished { serial, healthy })),
-            None => Err(Refusal::invalid(
-                "last_result.permit",
-                "not the permit of a check of this dependency in this run of the service",
-            )),
-        }
     }
 }
 

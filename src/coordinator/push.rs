@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use holdoff_decision::{
     Policy,
-    standing::{Standing, standing},
+    standing::{Standing, standing_of},
 };
 
-use super::{Coordinator, Key, Refusal, Watcher};
+use super::{Caller, Coordinator, Key, Refusal, Watcher};
 use crate::{
     permit::DependencyId,
     store::{Store, StoreError},
@@ -31,6 +31,11 @@ impl<S: Store> Coordinator<S> {
     /// Somebody who will follow dependencies by their names.
     pub fn subscriber(&self) -> Arc<Watcher> {
         self.watchers.subscribe()
+    }
+
+    /// Says which instance a subscriber is: one that fails alone is refused alone.
+    pub fn introduce(&self, watcher: &Watcher, caller: Caller<'_>) {
+        watcher.set_instance(self.instance(caller));
     }
 
     /// Follows one more dependency, which is made where there is none.
@@ -63,8 +68,9 @@ impl<S: Store> Coordinator<S> {
 
     /// What is pushed of a dependency now; `None`: it is gone. Each call draws a spread of its
     /// own.
-    pub async fn pushed(&self, id: DependencyId) -> Option<Pushed> {
+    pub async fn pushed(&self, id: DependencyId, watcher: &Watcher) -> Option<Pushed> {
         let context = self.context();
+        let instance = watcher.instance();
         let clients = self.watchers.followers(id).max(1);
         self.store
             .transact(
@@ -75,7 +81,7 @@ impl<S: Store> Coordinator<S> {
                     self.renew(slot);
                     Pushed {
                         dependency: slot.name.dependency.to_string(),
-                        standing: standing(&slot.policy, &slot.record, &context),
+                        standing: standing_of(&slot.policy, &slot.record, instance, &context),
                         policy: Arc::clone(&slot.policy),
                         clients,
                     }

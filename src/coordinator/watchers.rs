@@ -6,7 +6,10 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use tokio::sync::Notify;
@@ -32,6 +35,8 @@ pub struct Watcher {
     wanted: Mutex<Wanted>,
     changed: Mutex<Changed>,
     notify: Notify,
+    /// Hash of the caller instance that reads; 0: it has no name.
+    instance: AtomicU64,
 }
 
 /// What a watcher wants to be told of.
@@ -70,6 +75,7 @@ impl Watchers {
             wanted: Mutex::new(wanted),
             changed: Mutex::default(),
             notify: Notify::new(),
+            instance: AtomicU64::new(0),
         });
         let mut all = locked(&self.all);
         all.watchers.retain(|watcher| watcher.strong_count() > 0);
@@ -166,6 +172,14 @@ impl Watcher {
             }
             self.notify.notified().await;
         }
+    }
+
+    pub fn set_instance(&self, instance: u64) {
+        self.instance.store(instance, Ordering::Relaxed);
+    }
+
+    pub fn instance(&self) -> u64 {
+        self.instance.load(Ordering::Relaxed)
     }
 
     /// Tells of every followed name, as if it had changed.

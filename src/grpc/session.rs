@@ -20,7 +20,7 @@ use tonic::{Status, Streaming};
 
 use super::{client, pushed, read, status};
 use crate::{
-    coordinator::{Coordinator, Key, Refusal, SUBSCRIPTIONS_MAX, Watcher},
+    coordinator::{Caller, Coordinator, Key, Refusal, SUBSCRIPTIONS_MAX, Watcher},
     proto::{
         AcquireBatch, AcquireBatchResponse, AcquireItem, Hello, SessionRequest, SessionResponse,
         Subscribe, acquire_item, session_request::Message as Asked,
@@ -100,7 +100,7 @@ fn push<S: Store>(
             };
             let Some(changed) = changed else { break };
             for (id, _) in changed {
-                let Some(seen) = coordinator.pushed(id).await else {
+                let Some(seen) = coordinator.pushed(id, &watcher).await else {
                     continue;
                 };
                 coordinator.settled().await;
@@ -214,6 +214,12 @@ impl<S: Store> Session<S> {
                 "said twice on one session",
             )));
         }
+        let said = self.greeting.get().cloned().unwrap_or_default();
+        let caller = Caller {
+            service: &said.service,
+            instance: &said.instance,
+        };
+        self.coordinator.introduce(&self.watcher, caller);
         self.subscribe(&Subscribe {
             add: hello.subscribe,
             remove: Vec::new(),

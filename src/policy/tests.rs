@@ -606,18 +606,6 @@ fn warnings_name_what_is_legal_but_does_not_work() {
             "{breaker: {slow_ratio: 0.5}}",
             "slow_ratio is not looked at: slow_after is 0s",
         ),
-        (
-            "{ramp: {start: 1}}",
-            "namespaces.default.defaults.ramp.start: ramp is accepted, but this version does not act on it yet",
-        ),
-        (
-            "{breaker: {min_reporters: 1}}",
-            "breaker.min_reporters is accepted, but",
-        ),
-        (
-            "{check: {}}",
-            "namespaces.default.defaults.check: check is accepted, but",
-        ),
     ] {
         let warnings = warnings(body);
         assert_eq!(warnings.len(), 1, "{body}: {warnings:?}");
