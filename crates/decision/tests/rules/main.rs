@@ -3,12 +3,14 @@
 
 mod breaker_cases;
 mod budget_cases;
+mod calendar_cases;
 mod confirming;
 mod decision_cases;
 mod detector_figures;
 mod exhaustive;
 mod fleet;
 mod properties;
+mod ramp_cases;
 mod ramp_herd;
 mod report_cases;
 mod silence_and_tallies;
