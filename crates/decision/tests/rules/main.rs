@@ -4,6 +4,7 @@
 mod breaker_cases;
 mod budget_cases;
 mod calendar_cases;
+mod calendar_properties;
 mod confirming;
 mod decision_cases;
 mod detector_figures;
