@@ -29,8 +29,8 @@ pub use operator::OperatorHandler;
 
 /// The largest message that is read; a batch of 1,000 questions fits.
 pub const MESSAGE_MAX: usize = 256 * 1024;
-/// The largest message that is sent.
-pub const ANSWER_MAX: usize = 1024 * 1024;
+/// The largest message that is sent: what clients read unless they are told otherwise.
+pub const ANSWER_MAX: usize = 4 * 1024 * 1024;
 
 /// Serves clients.
 pub fn coordinator_service<S: Store>(

@@ -7,14 +7,7 @@ mod connection;
 mod http;
 mod listen;
 
-use std::{
-    io::Write,
-    net::SocketAddr,
-    path::Path,
-    sync::Arc,
-    thread,
-    time::{Duration, SystemTime},
-};
+use std::{io::Write, net::SocketAddr, path::Path, sync::Arc, thread, time::Duration};
 
 use anyhow::{Context as _, bail};
 use tokio::{
@@ -69,10 +62,11 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
         .map(std::net::TcpListener::local_addr)
         .transpose()?;
     let sources = read_policies(settings.policies.as_deref())?;
-    let opened = open_data(settings.data_dir.as_deref())?;
+    let clock = Clock::system();
+    let opened = open_data(settings.data_dir.as_deref(), &clock)?;
     let parts = Parts {
         store: MemoryStore::default(),
-        clock: Clock::system(),
+        clock,
         entropy: Entropy::System,
         opened,
     };
@@ -89,7 +83,7 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     announce(grpc_at, http_at)?;
     main.block_on(until_stopped(&coordinator, http, stop, stopped))?;
     join(workers, settings.drain);
-    main.block_on(coordinator.durable().close(SystemTime::now()))?;
+    main.block_on(coordinator.durable().close(coordinator.wall_now()))?;
     Ok(())
 }
 
@@ -122,9 +116,9 @@ fn refused(findings: &[Finding]) -> anyhow::Error {
     anyhow::anyhow!("the policies are refused:\n{}", lines.join("\n"))
 }
 
-fn open_data(path: Option<&Path>) -> anyhow::Result<Opened> {
+fn open_data(path: Option<&Path>, clock: &Clock) -> anyhow::Result<Opened> {
     let start = Start {
-        wall_now: SystemTime::now(),
+        wall_now: clock.wall(),
         fresh_permit_key: PermitKey(Entropy::System.key()),
     };
     match path {

@@ -13,10 +13,7 @@ use holdoff_decision::{
 };
 
 use super::{Coordinator, Key, Refusal, Watcher};
-use crate::{
-    permit::DependencyId,
-    store::{Slot, Store, StoreError},
-};
+use crate::store::{Slot, Store, StoreError};
 
 /// One dependency, as of now.
 #[derive(Clone, Debug)]
@@ -113,7 +110,10 @@ impl<S: Store> Coordinator<S> {
                 self.id(key),
                 key.namespace,
                 |_| Err(StoreError::Unknown),
-                |slot| shown(slot, &context),
+                |slot| {
+                    self.renew(slot);
+                    shown(slot, &context)
+                },
             )
             .await;
         match seen {
@@ -149,16 +149,6 @@ impl<S: Store> Coordinator<S> {
         })
     }
 
-    /// A dependency by its id, for watchers; `None`: it is gone.
-    pub async fn show_by_id(&self, id: DependencyId) -> Option<Shown> {
-        let context = self.reading();
-        let rule = |slot: &mut Slot| shown(slot, &context);
-        self.store
-            .transact(id, "", |_| Err(StoreError::Unknown), rule)
-            .await
-            .ok()
-    }
-
     /// Tells which dependencies of a namespace change from now on.
     pub fn watch(&self, namespace: &str, name_prefix: &str) -> Arc<Watcher> {
         self.watchers.watch(namespace, name_prefix)
@@ -176,10 +166,11 @@ impl<S: Store> Coordinator<S> {
         seen.is_ok()
     }
 
-    /// A trip is listed only when it is durable. While the disk is in trouble it is listed all
-    /// the same: hiding it would help nobody.
+    /// A trip is listed only when it is durable. While the disk is in trouble, or hangs, it is
+    /// listed all the same: hiding it would help nobody.
     async fn durable_so_far(&self) {
-        let _ = self.durable.flushed().await;
+        let flushed = self.durable.flushed();
+        let _ = tokio::time::timeout(super::operators::DURABLE_WITHIN, flushed).await;
     }
 
     fn reading(&self) -> Context {

@@ -71,11 +71,14 @@ impl<S: Store> Coordinator<S> {
                 id,
                 "",
                 |_| Err(StoreError::Unknown),
-                |slot| Pushed {
-                    dependency: slot.name.dependency.to_string(),
-                    standing: standing(&slot.policy, &slot.record, &context),
-                    policy: Arc::clone(&slot.policy),
-                    clients,
+                |slot| {
+                    self.renew(slot);
+                    Pushed {
+                        dependency: slot.name.dependency.to_string(),
+                        standing: standing(&slot.policy, &slot.record, &context),
+                        policy: Arc::clone(&slot.policy),
+                        clients,
+                    }
                 },
             )
             .await

@@ -11,7 +11,7 @@ pub enum Refusal {
     #[error("there is no namespace `{0}`")]
     UnknownNamespace(String),
     #[error(
-        "namespace `{namespace}` has no dependency `{dependency}`: it was never called, and no policy names it"
+        "namespace `{namespace}` has no dependency `{dependency}`: no policy names it, and it was never called or auto_create is off"
     )]
     UnknownDependency {
         namespace: String,
@@ -19,6 +19,9 @@ pub enum Refusal {
     },
     #[error("no policy is stored for `{name}` in namespace `{namespace}`")]
     UnknownPolicy { namespace: String, name: String },
+    /// Its policy plans no health checks.
+    #[error("the policy of `{0}` has no `check`; set check.period")]
+    NoCheck(String),
     #[error("`{dependency}` has no {what}")]
     NothingToClear {
         dependency: String,

@@ -1,29 +1,25 @@
 //! The RPCs of operators.
 
+mod asked;
+
 use std::{future::Future, sync::Arc, time::SystemTime};
 
-use holdoff_decision::{Nanos, record::OverrideKind};
 use tonic::{Request, Response, Status};
 
+use self::asked::{actor, key, page_size, selector};
 use super::{read, shown, status, watch};
 use crate::{
-    coordinator::{Actor, Coordinator, Event, Filter, Key, Refusal, Shown},
+    coordinator::{Coordinator, Event, Filter, Refusal, Shown},
     durable::DurableError,
-    policy::{Finding, is_name},
+    policy::Finding,
     proto::{self, operator_service_server::OperatorService},
     store::Store,
 };
 
-const PAGE_DEFAULT: u32 = 100;
-const PAGE_MAX: u32 = 1_000;
 /// A page is cut short where it would be larger, so that every client can read it.
 const PAGE_BYTES: usize = super::ANSWER_MAX / 2;
-const OWNER_MAX: usize = 200;
-const REASON_MAX: usize = 1_000;
 const DOCUMENT_MAX: usize = 64 * 1024;
 const FILE_MAX: usize = 200 * 1024;
-const OVERRIDE_MIN: Nanos = Nanos::from_secs(1);
-const OVERRIDE_MAX: Nanos = Nanos::from_secs(365 * 24 * 3600);
 
 /// See the module.
 #[derive(Debug)]
@@ -379,36 +375,12 @@ async fn force<S: Store>(
     coordinator: Arc<Coordinator<S>>,
     request: proto::SetOverrideRequest,
 ) -> Result<Shown, Refusal> {
-    let key = key(&request.namespace, &request.dependency)?;
-    let kind = match proto::OverrideKind::try_from(request.kind) {
-        Ok(proto::OverrideKind::ForceOpen) => OverrideKind::ForceOpen,
-        Ok(proto::OverrideKind::ForceClosed) => OverrideKind::ForceClosed,
-        Ok(proto::OverrideKind::Unspecified) | Err(_) => {
-            let problem = format!(
-                "{} is not allowed; 1 (force open) or 2 (force closed)",
-                request.kind
-            );
-            return Err(Refusal::invalid("kind", problem));
-        }
-    };
-    let actor = actor(&request.owner, &request.reason)?;
-    if request.reason.is_empty() {
-        return Err(Refusal::invalid(
-            "reason",
-            "missing; say why, in 1 to 1000 bytes",
-        ));
-    }
-    let expires_in = match &request.expires_in {
-        None => None,
-        Some(span) => {
-            let span = read::span("expires_in", span)?;
-            if span < OVERRIDE_MIN || span > OVERRIDE_MAX {
-                let problem = format!("{span} is not allowed; 1 s to 365 days");
-                return Err(Refusal::invalid("expires_in", problem));
-            }
-            Some(span)
-        }
-    };
+    let asked::Order {
+        key,
+        kind,
+        actor,
+        expires_in,
+    } = asked::order(&request)?;
     coordinator.set_override(key, kind, actor, expires_in).await
 }
 
@@ -428,40 +400,6 @@ async fn put<S: Store>(
     })
 }
 
-fn key<'a>(namespace: &'a str, dependency: &'a str) -> Result<Key<'a>, Refusal> {
-    Ok(Key {
-        namespace: read::namespace(namespace)?,
-        dependency: read::dependency(dependency)?,
-    })
-}
-
-fn actor<'a>(owner: &'a str, reason: &'a str) -> Result<Actor<'a>, Refusal> {
-    if owner.is_empty() {
-        return Err(Refusal::invalid(
-            "owner",
-            "missing; say who, in 1 to 200 bytes",
-        ));
-    }
-    read::limited("owner", owner, OWNER_MAX)?;
-    read::limited("reason", reason, REASON_MAX)?;
-    Ok(Actor { owner, reason })
-}
-
-/// A name, a pattern, or empty for the defaults.
-fn selector(name: &str) -> Result<&str, Refusal> {
-    let stem = name.strip_suffix('*').unwrap_or(name);
-    match stem.is_empty() || is_name(stem) {
-        true => Ok(name),
-        false => Err(Refusal::invalid(
-            "name",
-            format!(
-                "{} is not allowed; a dependency's name, a pattern ending in *, or empty",
-                read::quoted(name)
-            ),
-        )),
-    }
-}
-
 /// What of a page fits into an answer, the first in any case, and whether that is all of it.
 fn fitting<M: prost::Message>(messages: impl Iterator<Item = M>) -> (Vec<M>, bool) {
     let (mut fitting, mut bytes) = (Vec::new(), 0);
@@ -473,17 +411,6 @@ fn fitting<M: prost::Message>(messages: impl Iterator<Item = M>) -> (Vec<M>, boo
         fitting.push(message);
     }
     (fitting, true)
-}
-
-fn page_size(size: u32) -> Result<usize, Refusal> {
-    match size {
-        0 => Ok(PAGE_DEFAULT as usize),
-        1..=PAGE_MAX => Ok(size as usize),
-        _ => Err(Refusal::invalid(
-            "page_size",
-            format!("{size} is not allowed; 0 to {PAGE_MAX}"),
-        )),
-    }
 }
 
 /// Whose events are wanted. Those of the whole service are everybody's.

@@ -20,7 +20,7 @@ use tonic::{Status, Streaming};
 
 use super::{client, pushed, read, status};
 use crate::{
-    coordinator::{Coordinator, Key, Refusal, Watcher},
+    coordinator::{Coordinator, Key, Refusal, SUBSCRIPTIONS_MAX, Watcher},
     proto::{
         AcquireBatch, AcquireBatchResponse, AcquireItem, Hello, SessionRequest, SessionResponse,
         Subscribe, acquire_item, session_request::Message as Asked,
@@ -87,8 +87,8 @@ fn push<S: Store>(
 ) -> ReceiverStream<Result<SessionResponse, Status>> {
     let (room, updates) = mpsc::channel(AHEAD);
     tokio::spawn(async move {
-        let first = tokio::time::Instant::now() + RENEW_EVERY;
-        let mut renewal = tokio::time::interval_at(first, RENEW_EVERY);
+        let mut renewal = tokio::time::interval(RENEW_EVERY);
+        renewal.reset();
         loop {
             let changed = tokio::select! {
                 () = room.closed() => break,
@@ -183,7 +183,10 @@ impl<S: Store> Session<S> {
                 .asked_about
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            !asked.contains(dependency) && asked.insert(dependency.to_owned())
+            // Past the limit nothing is followed, and so nothing need be remembered.
+            asked.len() < SUBSCRIPTIONS_MAX
+                && !asked.contains(dependency)
+                && asked.insert(dependency.to_owned())
         };
         if new && let Ok(namespace) = read::namespace(namespace) {
             // Too many are followed already: this one is asked for each time.

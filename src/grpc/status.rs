@@ -25,6 +25,7 @@ pub fn of(refusal: &Refusal) -> Status {
         Refusal::UnknownDependency { .. } => (Code::NotFound, "UNKNOWN_DEPENDENCY"),
         Refusal::UnknownPolicy { .. } => (Code::NotFound, "UNKNOWN_POLICY"),
         Refusal::NothingToClear { .. } => (Code::FailedPrecondition, "NOTHING_TO_CLEAR"),
+        Refusal::NoCheck(_) => (Code::FailedPrecondition, "NO_CHECK"),
         Refusal::Store(StoreError::Unknown) => (Code::NotFound, "UNKNOWN_DEPENDENCY"),
         Refusal::Store(
             StoreError::NamespaceFull { .. }
@@ -67,6 +68,7 @@ pub fn of(refusal: &Refusal) -> Status {
         | Refusal::UnknownDependency { .. }
         | Refusal::UnknownPolicy { .. }
         | Refusal::NothingToClear { .. }
+        | Refusal::NoCheck(_)
         | Refusal::Store(StoreError::Unknown)
         | Refusal::Durable(DurableError::Closed | DurableError::Unreadable { .. })
         | Refusal::TooSlow(_) => {}
@@ -86,10 +88,12 @@ fn shortened(mut text: String, max: usize) -> String {
 /// The same as a message, for one item of a batch.
 pub fn as_message(status: &Status) -> tonic_types::Status {
     use prost::Message;
-    // The details of our own statuses are an encoded google.rpc.Status.
-    tonic_types::pb::Status::decode(status.details()).unwrap_or_else(|_| tonic_types::pb::Status {
+    // The details of our own statuses are an encoded google.rpc.Status; no details at all would
+    // decode as one that says OK.
+    let decoded = tonic_types::pb::Status::decode(status.details());
+    tonic_types::pb::Status {
         code: status.code() as i32,
         message: status.message().to_owned(),
-        details: Vec::new(),
-    })
+        details: decoded.map_or_else(|_| Vec::new(), |decoded| decoded.details),
+    }
 }

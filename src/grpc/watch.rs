@@ -9,7 +9,7 @@ use tonic::Status;
 
 use super::{shown, status};
 use crate::{
-    coordinator::{Coordinator, Event, Filter, Refusal},
+    coordinator::{Coordinator, Event, Filter, Key, Refusal},
     proto::{WatchDependenciesResponse, WatchEventsResponse, watch_dependencies_response::Change},
     store::Store,
 };
@@ -72,13 +72,15 @@ async fn follow<S: Store>(
     }
     send(room, Change::Synced(true)).await;
     while let Some(changed) = watcher.changed().await {
-        for (id, name) in changed {
-            let change = match coordinator.show_by_id(id).await {
-                Some(shown) => {
-                    coordinator.settled().await;
-                    Change::Dependency(shown::dependency(&shown))
-                }
-                None => Change::Removed(name.into()),
+        for (_, name) in changed {
+            let key = Key {
+                namespace,
+                dependency: &name,
+            };
+            // What is pushed is durable, as what is listed; and what a policy names stays.
+            let change = match coordinator.get(key).await {
+                Ok(shown) => Change::Dependency(shown::dependency(&shown)),
+                Err(_) => Change::Removed(name.into()),
             };
             send(room, change).await;
         }

@@ -13,16 +13,6 @@ use super::name;
 use super::set::{Item, NamespacePolicy, PolicySet};
 use super::tree::Place;
 
-/// Read, checked and kept, but without effect in this version of the service: sections, or
-/// fields of one.
-const NOT_ENFORCED: &[&str] = &[
-    "calendar",
-    "ramp",
-    "check",
-    "breaker.min_reporters",
-    "breaker.max_reporter_share",
-];
-
 /// A client does not wait longer for an attempt.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(600);
 
@@ -30,7 +20,6 @@ const LONGEST_WAIT: Nanos = Nanos::from_secs(600);
 pub fn check(set: &PolicySet) -> Vec<Finding> {
     let mut findings = Vec::new();
     each(set, |subject| {
-        not_enforced(subject, &mut findings);
         jitter(subject, &mut findings);
         waits(subject, &mut findings);
         slow(subject, &mut findings);
@@ -176,33 +165,6 @@ fn each(set: &PolicySet, mut look: impl FnMut(&Subject<'_>)) {
                 own: usize::from(!name.is_empty()),
                 resolved: namespace.layered(item),
             });
-        }
-    }
-}
-
-fn not_enforced(subject: &Subject<'_>, findings: &mut Vec<Finding>) {
-    for what in NOT_ENFORCED {
-        let belongs = |field: &fields::Field| field.section == *what || field.path() == *what;
-        let fields = FIELDS
-            .iter()
-            .enumerate()
-            .filter(|(_, field)| belongs(field));
-        if let Some((field, place)) = fields
-            .filter_map(|(index, field)| Some((field, subject.gives(index)?)))
-            .next()
-        {
-            let path = format!(
-                "{}.{}",
-                entry_path(&subject.namespace.written_as, subject.name),
-                field.path()
-            );
-            let message = format!("{what} is accepted, but this version does not act on it yet");
-            findings.push(Finding::at(
-                subject.item.origin.file(),
-                place,
-                path,
-                message,
-            ));
         }
     }
 }

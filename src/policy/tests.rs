@@ -335,7 +335,8 @@ fn faults_of_several_entries_are_told_at_once_and_those_of_the_defaults_once() {
         findings[1].starts_with("p.yaml:7:30: namespaces.default.dependencies.b.retry.max_delay: ")
     );
     assert!(
-        findings[2].starts_with("p.yaml:8:54: namespaces.default.dependencies.c.breaker.window: ")
+        findings[2]
+            .starts_with("p.yaml:8:68: namespaces.default.dependencies.c.breaker.min_calls: ")
     );
     assert!(findings[3].contains("d.retry.max_attempts: 0 is not allowed"));
 }

@@ -1,5 +1,10 @@
 //! Whatever is sent: a status that names the thing, and a state that has not moved.
 
+#![allow(
+    clippy::needless_update,
+    reason = "messages with one field and messages with many are made by one macro"
+)]
+
 use std::io::{Read, Write};
 
 use holdoff_client::proto::{

@@ -3,9 +3,15 @@
 
 mod acquire;
 mod bad_input;
+mod concurrency;
 mod contract;
+mod granting;
 mod harness;
 mod names;
+mod operators;
 mod overrides;
 mod probes;
+mod process;
 mod returning;
+mod sessions;
+mod tidy;

@@ -162,7 +162,7 @@ async fn b37c_an_open_period_between_two_looks_is_counted_and_told() {
     use BreakerState::{Closed, HalfOpen, Open};
     assert_eq!(
         kinds,
-        [(Closed, Open), (HalfOpen, HalfOpen), (HalfOpen, Closed)]
+        [(Closed, Open), (Open, HalfOpen), (HalfOpen, Closed)]
     );
 }
 

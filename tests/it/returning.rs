@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use holdoff_client::proto::{
-    BreakerState, DenialReason, Hello, OutcomeKind, SessionRequest, acquire_response::Verdict,
-    session_request::Message,
+    BreakerState, DenialReason, Hello, OutcomeKind, ReportReason, SessionRequest,
+    acquire_response::Verdict, session_request::Message,
 };
 
 use crate::harness::*;
@@ -181,4 +181,97 @@ async fn b27b_those_who_come_back_to_taken_probes_are_spread_anew() {
     assert!(distinct.len() > 990);
     // What a verdict brings is fresh too.
     client.call("elsewhere", Success).await;
+}
+
+#[tokio::test]
+async fn after_a_restart_no_probe_is_leased_for_one_lease_time_and_the_floor_is_spent_for_one_ttl()
+{
+    let dir = tempfile::tempdir().unwrap();
+    let policies = policy_of_d(
+        "{breaker: {window: 10, min_calls: 5, open_for: 1s, probe_lease: 5s, probe_successes: 1, spread: 2s}, \
+          budget: {ratio: 0, floor_per_second: 1, ttl: 20s}}",
+    );
+    let setup = |at_ms| Setup {
+        policies: &policies,
+        data_dir: Some(dir.path()),
+        at_ms,
+        ..Setup::default()
+    };
+    let service = Service::start_with(setup(0)).await;
+    let mut client = service.client().await;
+    client.trip("d", 5).await;
+    let before = client.get("d").await;
+    assert_eq!(before.budget_left, 20);
+    service.at_ms(1_000);
+    let probe = client.granted(first("d")).await;
+    assert!(probe.probe);
+    let epoch = client.get("d").await.epoch;
+    drop(client);
+    service.end().await;
+
+    let service = Service::start_with(setup(1_500)).await;
+    let mut client = service.client().await;
+    for at in [1_500, 6_499] {
+        service.at_ms(at);
+        let denial = client.denied(first("d")).await;
+        assert_eq!(denial.reason(), DenialReason::ProbeInProgress);
+        let back = at as f64 + ms(denial.retry_after);
+        assert!((6_500.0..=8_500.0).contains(&back), "{back}");
+        assert_eq!(client.get("d").await.budget_left, 0);
+    }
+    // The probe of the run before cannot close what this run opened.
+    assert_eq!(
+        client.reported(&probe.permit, Success).await,
+        ReportReason::Expired
+    );
+    service.at_ms(6_500);
+    let answer = client.ask(first("d")).await;
+    assert!(answer.epoch > epoch);
+    let probe = grant_of(answer);
+    assert!(probe.probe);
+    assert_eq!(
+        client.reported(&probe.permit, Success).await,
+        ReportReason::Ok
+    );
+    let permit = client.granted(first("d")).await.permit;
+    service.at_ms(21_499);
+    let reason = reason_of(client.ask(retry("d", 2, &permit, Failure)).await);
+    assert_eq!(reason, DenialReason::BudgetExhausted);
+    service.at_ms(21_500);
+    client.granted(retry("d", 2, &permit, Failure)).await;
+}
+
+#[tokio::test]
+async fn a_permit_of_the_run_before_is_stale_or_expired_and_never_unknown() {
+    let dir = tempfile::tempdir().unwrap();
+    let policies =
+        policy_of_d("{breaker: {window: 10, min_calls: 5, permit_ttl: 60s}, budget: {ratio: 1.0}}");
+    let setup = |at_ms| Setup {
+        policies: &policies,
+        data_dir: Some(dir.path()),
+        at_ms,
+        ..Setup::default()
+    };
+    let service = Service::start_with(setup(0)).await;
+    let mut client = service.client().await;
+    let permit = client.granted(first("d")).await.permit;
+    drop(client);
+    service.end().await;
+    let service = Service::start_with(setup(1_000)).await;
+    let mut client = service.client().await;
+    assert_eq!(
+        client.reported(&permit, Failure).await,
+        ReportReason::StaleEpoch
+    );
+    client.granted(first("d")).await;
+    let before = client.get("d").await;
+    let answer = client.ask(retry("d", 2, &permit, Failure)).await;
+    assert_eq!(answer.previous_result(), ReportReason::StaleEpoch);
+    grant_of(answer);
+    assert_eq!(client.get("d").await.failure_ratio, before.failure_ratio);
+    service.at_ms(60_000);
+    assert_eq!(
+        client.reported(&permit, Failure).await,
+        ReportReason::Expired
+    );
 }

@@ -1,4 +1,4 @@
-//! Everything a guarded call can do: HTTP statuses and `Retry-After`, a deadline, waiting
+//! Everything a guarded call can do: no hop while all is well, HTTP statuses and `Retry-After`, a deadline, waiting
 //! when the answer is no, a fallback, and the error of a call that was given up.
 
 use std::{convert::Infallible, time::Duration};
@@ -13,7 +13,24 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .endpoints(["http://127.0.0.1:7460"])
         .service("checkout")
         .timeout(Duration::from_millis(50))
+        .follow(["catalogue"])
         .build()?;
+
+    println!("-- while the dependency is well, calls ask nothing");
+    client.connect(Duration::from_millis(200)).await;
+    for _ in 0..1_000 {
+        let call = client.call("catalogue");
+        call.run(|_| async {
+            tokio::task::yield_now().await;
+            Ok::<_, std::io::Error>(())
+        })
+        .await?;
+    }
+    let counters = client.counters();
+    println!(
+        "1000 calls: {} without a hop, {} asked, {} decided here",
+        counters.pushed_grants, counters.answered, counters.local_grants
+    );
 
     println!("-- a response with Retry-After is waited for");
     let response = client

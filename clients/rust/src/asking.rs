@@ -1,10 +1,12 @@
-//! One question about one attempt: what needs no service, then the service, then what this
-//! process knows itself.
+//! One question about one attempt: what needs no service, then what the service has pushed,
+//! then the service, then what this process knows itself.
 //!
 //! The service is not asked what follows from the caller's own words: its limit of attempts,
 //! its deadline, an unsafe call that may have been executed, an outcome that a retry cannot
 //! mend. So a wrong answer cannot make a caller do harm, either. The order is the service's.
 
+mod call_id;
+pub(crate) mod on_state;
 mod previous;
 
 use std::{
@@ -19,17 +21,17 @@ use bytes::Bytes;
 use holdoff_decision as decision;
 use tokio::time::Instant;
 
-use self::previous::Previous;
+use self::{call_id::CallId, previous::Previous};
 use crate::{
     client::{Client, Mode, OnNoDecision},
     counters::add,
     denied::{DenialReason, Denied, DeniedBy},
-    entropy,
     link::{Link, NoAnswer},
     local::{self, Strictness},
     outcome::{Outcome, OutcomeKind},
     permit::{Permit, Terms},
     proto,
+    pushed::OnState,
     question::{Question, Safety},
     wire::{self, Answer, Unreadable},
 };
@@ -42,7 +44,7 @@ pub(crate) struct Asking {
     pub(crate) deadline: Option<Instant>,
     pub(crate) attempt: u32,
     pub(crate) is_hedge: bool,
-    call_id: Arc<str>,
+    call_id: CallId,
     previous: Option<Arc<Previous>>,
     /// The dependency has told an attempt of this call not to retry.
     hedges_are_over: Arc<AtomicBool>,
@@ -53,6 +55,8 @@ pub(crate) struct Asking {
 pub(crate) enum Made {
     /// A permit of the service.
     Fleet(Bytes),
+    /// No permit: the service has let first attempts go.
+    OnState(OnState),
     /// A decision of this process.
     Local(decision::Permit),
 }
@@ -66,12 +70,11 @@ enum NoDecision {
 
 impl Asking {
     pub(crate) fn first(client: Client, question: Question) -> Self {
-        let call_id = question.call_id.clone();
         Self {
             deadline: question
                 .deadline
                 .and_then(|left| Instant::now().checked_add(left)),
-            call_id: call_id.unwrap_or_else(|| entropy::name().into()),
+            call_id: CallId::new(question.call_id.as_ref()),
             client,
             question: Arc::new(question),
             attempt: 1,
@@ -106,6 +109,11 @@ impl Asking {
         }
     }
 
+    /// As a call of its own, unless the caller has named it.
+    pub(crate) fn rename(&mut self) {
+        self.call_id = CallId::new(self.question.call_id.as_ref());
+    }
+
     pub(crate) fn note_outcome(&self, outcome: &Outcome) {
         if outcome.do_not_retry {
             self.hedges_are_over.store(true, Relaxed);
@@ -123,6 +131,9 @@ impl Asking {
             self.tell();
             return Err(denied);
         }
+        if let Some(settled) = self.on_pushed_state() {
+            return settled;
+        }
         let asked_at = Instant::now();
         match self.ask_fleet(None).await {
             Ok(Answer::Grant(granted)) => {
@@ -136,13 +147,16 @@ impl Asking {
                 self.remember(&denied);
                 Err(denied)
             }
-            Err(NoDecision::Unreadable(why @ Unreadable::NoDelay)) if self.is_extra() => {
-                self.tell();
-                Err(unreadable(why))
-            }
-            Err(NoDecision::Unreadable(_) | NoDecision::Unanswered(_) | NoDecision::Unasked) => {
-                self.tell();
-                self.ask_nobody(asked_at)
+            Err(no) => {
+                self.tell_after(&no);
+                match no {
+                    NoDecision::Unreadable(why @ Unreadable::NoDelay) if self.is_extra() => {
+                        Err(unreadable(why))
+                    }
+                    NoDecision::Unreadable(_) | NoDecision::Unanswered(_) | NoDecision::Unasked => {
+                        self.ask_nobody(asked_at)
+                    }
+                }
             }
         }
     }
@@ -152,6 +166,8 @@ impl Asking {
     pub(crate) async fn confirm(&self, made: &Made) -> Result<Option<Terms>, Denied> {
         let permit = match made {
             Made::Fleet(permit) => permit,
+            // It was granted no delay, so that there is nothing to confirm.
+            Made::OnState(_) => return Ok(None),
             Made::Local(permit) => {
                 let question = decision::Question::Confirm(*permit);
                 return self.decide_here(question).map(Some);
@@ -292,6 +308,7 @@ impl Asking {
             (Mode::Fleet(_), OnNoDecision::Deny) => return Err(undecided()),
         };
         let asked = local::Asked {
+            kept: inner.kept(&self.question.dependency),
             question,
             idempotent: self.question.safety != Safety::Unsafe,
             time_left: self.time_left().map(Into::into),
@@ -326,6 +343,22 @@ impl Asking {
         }
     }
 
+    /// Nothing was decided. The outcome of an attempt without a permit cannot be told twice,
+    /// so that it is not told again where the question may have arrived.
+    fn tell_after(&self, no: &NoDecision) {
+        let may_have_arrived = match no {
+            NoDecision::Unreadable(_) => true,
+            NoDecision::Unanswered(no) => may_have_arrived(no),
+            NoDecision::Unasked => false,
+        };
+        if let Some(previous) = &self.previous
+            && may_have_arrived
+        {
+            previous.may_be_told();
+        }
+        self.tell();
+    }
+
     /// The service has taken the outcome with the question.
     fn told(&self) {
         if let Some(previous) = &self.previous {
@@ -341,6 +374,14 @@ impl std::fmt::Display for NoDecision {
             Self::Unanswered(why) => why.fmt(f),
             Self::Unreadable(why) => why.fmt(f),
         }
+    }
+}
+
+/// Whether the service may have taken a question that it did not answer.
+fn may_have_arrived(no: &NoAnswer) -> bool {
+    match no {
+        NoAnswer::Late | NoAnswer::Lost => true,
+        NoAnswer::Away | NoAnswer::Busy | NoAnswer::Failed(..) => false,
     }
 }
 

@@ -16,6 +16,8 @@ use crate::{
     link::{Dial, Dialer, Link},
     local::{self, Local},
     proto,
+    pushed::Pushed,
+    question,
 };
 
 const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:7460";
@@ -33,6 +35,7 @@ pub struct Builder {
     namespace: String,
     timeout: Option<Duration>,
     policy: Option<Policy>,
+    follow: Vec<String>,
     on_no_decision: OnNoDecision,
     dial: Option<Dial>,
 }
@@ -52,7 +55,7 @@ pub enum BuildError {
     /// The service would refuse each question.
     #[error("{field} `{value}`: {reason}")]
     Name {
-        /// `service`, `instance` or `namespace`.
+        /// `service`, `instance`, `namespace` or `follow`.
         field: &'static str,
         /// Its beginning.
         value: String,
@@ -106,8 +109,21 @@ impl Builder {
         self
     }
 
-    /// The policy of decisions without the service. The documented one unless said, with a
-    /// retry budget of a tenth of this process's own calls and one a second.
+    /// Dependencies whose state is wanted from the first connection on, so that even the
+    /// first call needs no question. What is asked about is followed by itself.
+    #[must_use]
+    pub fn follow<I>(mut self, dependencies: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        self.follow = dependencies.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The policy of decisions without the service, until it has pushed its own. The
+    /// documented one unless said, with a retry budget of a tenth of this process's own
+    /// calls and one a second.
     #[must_use]
     pub fn local_policy(mut self, policy: Policy) -> Self {
         self.policy = Some(policy);
@@ -148,21 +164,31 @@ impl Builder {
             return Err(BuildError::Timeout(timeout));
         }
         let hello = self.hello()?;
+        if let Some(odd) = self.follow.iter().find(|name| !question::is_name(name)) {
+            return Err(BuildError::Name {
+                field: "follow",
+                value: odd.chars().take(40).collect(),
+                reason: "1 to 200 ASCII letters, digits and . _ / : @ -",
+            });
+        }
         let dialer = Dialer {
             endpoints: self.dialled()?,
             dial: self.dial,
         };
         let counting = Arc::<Counting>::default();
+        let clock = Clock::new();
+        let policy = self.policy.unwrap_or_else(local::policy);
+        let pushed = Pushed::new(clock.clone(), policy.clone(), self.follow);
         let mode = match bypass {
             true => Mode::Bypass,
-            false => Mode::Fleet(Link::new(dialer, hello, Arc::clone(&counting))),
+            false => Mode::Fleet(Link::new(dialer, hello, pushed, Arc::clone(&counting))),
         };
         Ok(Client::of(Inner {
             mode,
             timeout,
             on_no_decision: self.on_no_decision,
-            local: Local::new(self.policy.unwrap_or_else(local::policy)),
-            clock: Clock::new(),
+            local: Local::new(policy),
+            clock,
             counting,
         }))
     }

@@ -142,7 +142,7 @@ impl<C> Call<C> {
         let mut last = None;
         let mut attempts = 0;
         loop {
-            let permit = match obtain(&asking, self.on_denied).await {
+            let permit = match obtain(&mut asking, self.on_denied).await {
                 Ok(permit) => permit,
                 Err(why) => return stopped(last, why, attempts),
             };
@@ -190,19 +190,25 @@ impl<C> Call<C> {
     }
 }
 
-/// A permit that may be used now.
-async fn obtain(asking: &Asking, on_denied: OnDenied) -> Result<Permit, Denied> {
+/// A permit that may be used now. One that was granted and did not hold is given back; the
+/// same question would be answered by the same, void grant, so that a first attempt is asked
+/// for under another name, and a retry ends the call.
+async fn obtain(asking: &mut Asking, on_denied: OnDenied) -> Result<Permit, Denied> {
     loop {
-        let denied = match asking.ask().await {
+        let (denied, was_granted) = match asking.ask().await {
             Ok(permit) => match permit.wait().await {
                 Ok(permit) => return Ok(permit),
-                Err(denied) => denied,
+                Err(denied) => (denied, true),
             },
-            Err(denied) => denied,
+            Err(denied) => (denied, false),
         };
         match time_to_ask_again(asking, on_denied, &denied) {
+            Some(_) if was_granted && asking.attempt > 1 => return Err(denied),
             Some(wait) => tokio::time::sleep(wait).await,
             None => return Err(denied),
+        }
+        if was_granted {
+            asking.rename();
         }
     }
 }

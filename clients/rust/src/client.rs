@@ -8,9 +8,9 @@ use holdoff_decision::{
 };
 
 use crate::{
-    asking::{Asking, Made},
+    asking::{Asking, Made, on_state},
     builder::Builder,
-    call::Call,
+    call::{Attempt, Call},
     clock::Clock,
     counters::{Counters, Counting},
     denied::Denied,
@@ -18,7 +18,9 @@ use crate::{
     local::Local,
     outcome::Outcome,
     permit::Permit,
+    pushed::Kept,
     question::Question,
+    supervisor::Supervisor,
 };
 
 /// What a client does when the service decides nothing.
@@ -47,6 +49,16 @@ pub(crate) struct Inner {
     pub(crate) local: Local,
     pub(crate) clock: Clock,
     pub(crate) counting: Arc<Counting>,
+}
+
+impl Inner {
+    /// What the service last said about being alone with a dependency.
+    pub(crate) fn kept(&self, dependency: &str) -> Option<Kept> {
+        match &self.mode {
+            Mode::Fleet(link) => link.shared().pushed.kept(dependency),
+            Mode::Bypass | Mode::Testing => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -106,6 +118,16 @@ impl Client {
         Call::new(self.clone(), question.into())
     }
 
+    /// A task that is restarted when it fails or panics, after a coordinated and jittered
+    /// delay. `name` is that of a dependency: the task's own, or what it cannot do without.
+    pub fn supervise<T, E, F, Fut>(&self, name: impl Into<Question>, task: F) -> Supervisor<F, E>
+    where
+        F: FnMut(Attempt) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        Supervisor::new(self.clone(), name.into(), task)
+    }
+
     /// Only the question. [`Permit::wait`] before the attempt, [`Permit::report`] or
     /// [`Permit::retry`] after it.
     ///
@@ -116,14 +138,20 @@ impl Client {
     }
 
     /// Connects now rather than with the first question, which may then be answered in
-    /// time. False: the service was not reached within `timeout`.
+    /// time, and waits for the state of what [`Builder::follow`] names, no longer than for an
+    /// answer. False: the service was not reached within `timeout`.
     pub async fn connect(&self, timeout: Duration) -> bool {
-        match &self.inner.mode {
-            Mode::Fleet(link) => tokio::time::timeout(timeout, link.connect())
-                .await
-                .unwrap_or(false),
-            Mode::Bypass | Mode::Testing => false,
+        let Mode::Fleet(link) = &self.inner.mode else {
+            return false;
+        };
+        let is_there = tokio::time::timeout(timeout, link.connect()).await;
+        let is_there = is_there.unwrap_or(false);
+        if is_there {
+            let heard = link.shared().pushed.heard_all_wished();
+            // What is not heard of is asked for.
+            let _ = tokio::time::timeout(self.inner.timeout.min(timeout), heard).await;
         }
+        is_there
     }
 
     /// Waits until the service has taken all outcomes; for a process that ends now. False:
@@ -150,8 +178,11 @@ impl Client {
                 let now = self.inner.clock.time();
                 self.inner.local.report(dependency, permit, outcome, now);
             }
-            // Permits of the service exist only where there is one.
-            (Made::Fleet(_), Mode::Bypass | Mode::Testing) => {}
+            (Made::OnState(on), Mode::Fleet(link)) => {
+                on_state::tell(self, link, dependency, *on, outcome);
+            }
+            // Permits and states of the service exist only where there is one.
+            (Made::Fleet(_) | Made::OnState(_), Mode::Bypass | Mode::Testing) => {}
         }
     }
 }

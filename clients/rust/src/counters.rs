@@ -18,6 +18,8 @@ pub(crate) struct Counting {
     pub(crate) asked: AtomicU64,
     pub(crate) answered: AtomicU64,
     pub(crate) no_decision: AtomicU64,
+    pub(crate) pushed_grants: AtomicU64,
+    pub(crate) pushed_denials: AtomicU64,
     pub(crate) local_grants: AtomicU64,
     pub(crate) local_denials: AtomicU64,
     pub(crate) reported: AtomicU64,
@@ -35,11 +37,15 @@ pub struct Counters {
     pub answered: u64,
     /// Questions that it did not decide: late, lost, failed or unreadable.
     pub no_decision: u64,
+    /// First attempts made on pushed state, without a question.
+    pub pushed_grants: u64,
+    /// First attempts refused on pushed state, without a question.
+    pub pushed_denials: u64,
     /// Attempts granted without the service.
     pub local_grants: u64,
     /// Attempts denied without the service.
     pub local_denials: u64,
-    /// Outcomes that the service took.
+    /// Outcomes that the service took; a tally of many counts as one.
     pub reported: u64,
     /// Outcomes lost since the queue was full or the service was away twice.
     pub reports_dropped: u64,
@@ -53,6 +59,8 @@ impl Counting {
             asked: self.asked.load(Relaxed),
             answered: self.answered.load(Relaxed),
             no_decision: self.no_decision.load(Relaxed),
+            pushed_grants: self.pushed_grants.load(Relaxed),
+            pushed_denials: self.pushed_denials.load(Relaxed),
             local_grants: self.local_grants.load(Relaxed),
             local_denials: self.local_denials.load(Relaxed),
             reported: self.reported.load(Relaxed),

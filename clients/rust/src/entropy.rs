@@ -8,7 +8,11 @@ pub(crate) fn unit() -> f64 {
     rand::rng().random_range(0.0..1.0)
 }
 
+pub(crate) fn number() -> u64 {
+    rand::rng().random_range(0..u64::MAX)
+}
+
 /// Sixteen hexadecimal digits.
 pub(crate) fn name() -> String {
-    format!("{:016x}", rand::rng().random_range(0..u64::MAX))
+    format!("{:016x}", number())
 }

@@ -26,10 +26,11 @@
 //! - [`proto`], `wire`: the wire contract, and reading it strictly
 //! - `question`, `outcome`, `denied`: the words
 //! - `clock`, `entropy`, `counters`: the only clock, the only random numbers, what is counted
-//! - `gate`, `reports`, `pushed`, `link`: the way to the service
+//! - `gate`, `tally`, `reports`, `pushed`, `link`: the way to the service, and what it says unasked
 //! - `local`: decisions without it
 //! - `asking`, `permit`: one question, one permit (ask and report as two steps)
 //! - `call`, [`classify`], [`layer`]: a whole call
+//! - `supervisor`: a task that is restarted
 //! - `client`, `builder`, [`operator`]: where it begins
 //!
 //! It needs a tokio runtime with time and network enabled.
@@ -56,6 +57,8 @@ pub mod proto;
 mod pushed;
 mod question;
 mod reports;
+mod supervisor;
+mod tally;
 mod wire;
 
 /// The rules and the policy they read.
@@ -71,3 +74,4 @@ pub use layer::{GrpcLayer, HoldoffLayer};
 pub use outcome::{Outcome, OutcomeKind};
 pub use permit::Permit;
 pub use question::{Priority, Question, Safety};
+pub use supervisor::{Failure, Stopped, Supervisor};

@@ -10,10 +10,12 @@
 //! |---|---|
 //! | [`course`] | which endpoint is tried next, and when |
 //! | [`session`] | one stream: batches out, answers in |
+//! | [`following`] | what the service pushes on it |
 //! | [`outstanding`] | questions without an answer yet |
 //! | [`unary`] | the same without a stream, for a service that has none |
 
 mod course;
+mod following;
 mod outstanding;
 mod session;
 mod unary;
@@ -117,13 +119,18 @@ enum End {
 }
 
 impl Link {
-    pub(crate) fn new(dialer: Dialer, hello: proto::Hello, counting: Arc<Counting>) -> Self {
+    pub(crate) fn new(
+        dialer: Dialer,
+        hello: proto::Hello,
+        pushed: Pushed,
+        counting: Arc<Counting>,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 dialer,
                 hello,
                 reports: Reports::new(Arc::clone(&counting)),
-                pushed: Pushed::default(),
+                pushed,
                 counting,
                 gate: Gate::new(),
                 silent: Notify::new(),
@@ -223,7 +230,7 @@ impl Drop for Waiting<'_> {
 
 impl Shared {
     /// Nobody waits for this answer any longer.
-    fn give_back(&self, response: proto::AcquireResponse) {
+    pub(crate) fn give_back(&self, response: proto::AcquireResponse) {
         if let Some(proto::acquire_response::Verdict::Grant(grant)) = response.verdict {
             let permit = Bytes::copy_from_slice(&grant.permit);
             self.reports.push(permit, &Outcome::cancelled());
@@ -259,6 +266,14 @@ impl Shared {
             tracing::warn!(
                 "a dependency's name is not 1 to 200 of the letters allowed; deciding locally"
             );
+        }
+    }
+
+    /// What is not followed is asked about each time.
+    fn warn_following(&self, text: &str) {
+        if self.warned_configuration.now() {
+            let text: String = text.chars().take(200).collect();
+            tracing::warn!(text, "holdoff refuses to push the state of a dependency");
         }
     }
 
@@ -307,7 +322,6 @@ async fn run(shared: Arc<Shared>, mut wanted: mpsc::Receiver<Wanted>) {
             end = unary::run(&shared, channel, first, &mut wanted).await;
         }
         shared.reports.broken();
-        shared.pushed.clear();
         match end {
             End::Unwanted => return,
             end => course.ended(index, end, entropy::unit()),

@@ -4,6 +4,9 @@
 //! a record of this process's own. So order, reasons and numbers are the same, and only the
 //! evidence is smaller.
 //!
+//! The policy is the last one that the service pushed for the dependency, with this client's
+//! share of the fleet's floor; without one it is the client's own.
+//!
 //! What the service last denied for all (an open breaker, a hold) is kept until its own end,
 //! five minutes at most: an open state that nobody refreshes lapses.
 
@@ -22,6 +25,7 @@ use crate::{
     denied::{DenialReason, Denied, DeniedBy},
     entropy,
     outcome::Outcome,
+    pushed::Kept,
 };
 
 /// What the fleet said is kept no longer than this without being said again.
@@ -54,22 +58,39 @@ pub(crate) enum Strictness {
 
 #[derive(Debug)]
 pub(crate) struct Local {
-    policy: Policy,
-    /// The same without a breaker.
-    lenient: Policy,
+    own: Arc<Policies>,
     entries: Mutex<HashMap<Arc<str>, Entry>>,
+}
+
+/// One policy, as it binds more and less.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Policies {
+    pub(crate) all: Policy,
+    /// The same without a breaker.
+    retries_only: Policy,
 }
 
 #[derive(Debug)]
 struct Entry {
     record: Record,
-    /// The fleet's last denial for all, and its end.
-    fleet: Option<(Denied, Time)>,
+    /// Of the last question; its reports are taken by the same.
+    policies: Arc<Policies>,
+    fleet: Option<Remembered>,
+}
+
+/// The fleet's last denial for all.
+#[derive(Debug)]
+struct Remembered {
+    denied: Denied,
+    since: Time,
+    until: Time,
 }
 
 /// A question that this process answers itself.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Asked {
+    /// What the service said last; `None`: nothing yet.
+    pub(crate) kept: Option<Kept>,
     pub(crate) question: Question,
     pub(crate) idempotent: bool,
     pub(crate) time_left: Option<Nanos>,
@@ -77,20 +98,30 @@ pub(crate) struct Asked {
     pub(crate) strictness: Strictness,
 }
 
-impl Local {
-    pub(crate) fn new(policy: Policy) -> Self {
-        let lenient = Policy {
+impl Policies {
+    pub(crate) fn new(all: Policy) -> Self {
+        let retries_only = Policy {
             breaker: Breaker {
                 mode: Mode::Off,
-                ..policy.breaker.clone()
+                ..all.breaker.clone()
             },
-            ..policy.clone()
+            ..all.clone()
         };
+        Self { all, retries_only }
+    }
+}
+
+impl Local {
+    pub(crate) fn new(policy: Policy) -> Self {
         Self {
-            policy,
-            lenient,
+            own: Arc::new(Policies::new(policy)),
             entries: Mutex::new(HashMap::new()),
         }
+    }
+
+    /// What is kept to where the service has said nothing.
+    pub(crate) fn own(&self) -> &Arc<Policies> {
+        &self.own
     }
 
     pub(crate) fn ask(
@@ -101,12 +132,15 @@ impl Local {
         sample: Sample,
     ) -> Result<Grant, Denied> {
         let mut entries = self.lock();
-        let entry = entry_of(&mut entries, dependency, now);
+        let entry = self.entry_of(&mut entries, dependency, now);
         let context = context(now, sample);
+        if let Some(kept) = &asked.kept {
+            entry.keep_to(kept);
+        }
         if asked.strictness == Strictness::All
             && let Some(denied) = entry.heed_fleet(now)
         {
-            entry.take_previous(&self.policy, &asked.question, &context);
+            entry.take_previous(&asked.question, &context);
             return Err(denied);
         }
         let ask = Ask {
@@ -118,10 +152,12 @@ impl Local {
             idempotent: asked.idempotent,
             time_left: asked.time_left,
             cost: asked.cost.max(1),
+            // Nobody else asks here.
+            priority: decision::calendar::Priority::default(),
         };
         let policy = match asked.strictness {
-            Strictness::All => &self.policy,
-            Strictness::RetriesOnly => &self.lenient,
+            Strictness::All => &entry.policies.all,
+            Strictness::RetriesOnly => &entry.policies.retries_only,
         };
         let answer = decision::acquire(policy, &mut entry.record, &ask, &context);
         entry.record.take_changes();
@@ -137,11 +173,19 @@ impl Local {
         now: Time,
     ) {
         let mut entries = self.lock();
-        let record = &mut entry_of(&mut entries, dependency, now).record;
+        let entry = self.entry_of(&mut entries, dependency, now);
         let outcome = outcome.as_decision();
         let context = context(now, Sample::default());
-        decision::report(&self.policy, record, permit, &outcome, &context);
-        record.take_changes();
+        let policy = &entry.policies.all;
+        decision::report(
+            policy,
+            &mut entry.record,
+            permit,
+            &outcome,
+            ONLY_CALLER,
+            &context,
+        );
+        entry.record.take_changes();
     }
 
     /// What the service said, for the time when it no longer says anything.
@@ -156,7 +200,12 @@ impl Local {
         if binds_all {
             let lasts = denied.retry_after.map_or(REMEMBERED_MAX, Nanos::from);
             let until = now + lasts.min(REMEMBERED_MAX);
-            entry_of(&mut self.lock(), dependency, now).fleet = Some((denied.clone(), until));
+            let mut entries = self.lock();
+            self.entry_of(&mut entries, dependency, now).fleet = Some(Remembered {
+                denied: denied.clone(),
+                since: now,
+                until,
+            });
         }
     }
 
@@ -170,7 +219,30 @@ impl Local {
     /// The epoch of this process's own record.
     pub(crate) fn epoch(&self, dependency: &Arc<str>, now: Time) -> u64 {
         let mut entries = self.lock();
-        entry_of(&mut entries, dependency, now).record.breaker.epoch
+        let entry = self.entry_of(&mut entries, dependency, now);
+        entry.record.breaker.epoch
+    }
+
+    /// Past the limit those not called for long go, and then those unknown share one record.
+    fn entry_of<'a>(
+        &self,
+        entries: &'a mut HashMap<Arc<str>, Entry>,
+        dependency: &Arc<str>,
+        now: Time,
+    ) -> &'a mut Entry {
+        if entries.len() >= DEPENDENCIES_MAX && !entries.contains_key(dependency) {
+            entries.retain(|_, entry| now.since(entry.record.touched) < IDLE);
+        }
+        let is_full = entries.len() >= DEPENDENCIES_MAX && !entries.contains_key(dependency);
+        let name = match is_full {
+            true => Arc::from(""),
+            false => Arc::clone(dependency),
+        };
+        entries.entry(name).or_insert_with(|| Entry {
+            record: Record::new(1, now),
+            policies: Arc::clone(&self.own),
+            fleet: None,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Entry>> {
@@ -179,8 +251,17 @@ impl Local {
 }
 
 impl Entry {
+    /// A denial is over once first attempts were let go after it.
+    fn keep_to(&mut self, kept: &Kept) {
+        self.policies = Arc::clone(&kept.policies);
+        let is_over = |fleet: &Remembered| kept.let_go_at.is_some_and(|at| at > fleet.since);
+        if self.fleet.as_ref().is_some_and(is_over) {
+            self.fleet = None;
+        }
+    }
+
     fn heed_fleet(&mut self, now: Time) -> Option<Denied> {
-        let (denied, until) = self.fleet.as_ref()?;
+        let Remembered { denied, until, .. } = self.fleet.as_ref()?;
         if now < *until {
             let mut denied = denied.clone();
             denied.by = DeniedBy::Local;
@@ -191,14 +272,22 @@ impl Entry {
     }
 
     /// The outcome before counts whatever the answer is.
-    fn take_previous(&mut self, policy: &Policy, question: &Question, context: &Context) {
+    fn take_previous(&mut self, question: &Question, context: &Context) {
         if let Question::Retry { previous, .. } = question
             && let Previous {
                 made_under: MadeUnder::Permit(permit),
                 outcome,
             } = previous
         {
-            decision::report(policy, &mut self.record, permit, outcome, context);
+            let policy = &self.policies.all;
+            decision::report(
+                policy,
+                &mut self.record,
+                permit,
+                outcome,
+                ONLY_CALLER,
+                context,
+            );
             self.record.take_changes();
         }
     }
@@ -218,26 +307,6 @@ fn context(now: Time, sample: Sample) -> Context {
         sample,
         restarted: None,
     }
-}
-
-/// Past the limit those not called for long go, and then those unknown share one record.
-fn entry_of<'a>(
-    entries: &'a mut HashMap<Arc<str>, Entry>,
-    dependency: &Arc<str>,
-    now: Time,
-) -> &'a mut Entry {
-    if entries.len() >= DEPENDENCIES_MAX && !entries.contains_key(dependency) {
-        entries.retain(|_, entry| now.since(entry.record.touched) < IDLE);
-    }
-    let is_full = entries.len() >= DEPENDENCIES_MAX && !entries.contains_key(dependency);
-    let name = match is_full {
-        true => Arc::from(""),
-        false => Arc::clone(dependency),
-    };
-    entries.entry(name).or_insert_with(|| Entry {
-        record: Record::new(1, now),
-        fleet: None,
-    })
 }
 
 #[cfg(test)]

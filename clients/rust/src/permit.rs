@@ -7,8 +7,10 @@ use tokio::time::Instant;
 
 use crate::{
     asking::{Asking, Made},
+    client::Mode,
     denied::{DenialReason, Denied},
     outcome::Outcome,
+    pushed::Pushed,
     wire,
 };
 
@@ -34,6 +36,8 @@ pub struct Permit {
     is_probe: bool,
     confirm: bool,
     suggested_timeout: Option<Duration>,
+    /// In which the service granted it.
+    epoch: Option<u64>,
     /// How long the machine had been suspended when it was granted.
     mark: Duration,
 }
@@ -48,6 +52,23 @@ pub(crate) struct Terms {
     pub(crate) is_probe: bool,
     pub(crate) confirm: bool,
     pub(crate) suggested_timeout: Option<Duration>,
+    /// In which the service granted it.
+    pub(crate) epoch: Option<u64>,
+}
+
+impl Terms {
+    /// No delay and no end.
+    pub(crate) fn at_once(made: Made) -> Self {
+        Self {
+            made,
+            delay: Duration::ZERO,
+            lives: None,
+            is_probe: false,
+            confirm: false,
+            suggested_timeout: None,
+            epoch: None,
+        }
+    }
 }
 
 impl From<wire::Granted> for Terms {
@@ -59,6 +80,7 @@ impl From<wire::Granted> for Terms {
             is_probe: granted.probe,
             confirm: granted.confirm,
             suggested_timeout: granted.attempt_timeout,
+            epoch: Some(granted.epoch),
         }
     }
 }
@@ -72,6 +94,7 @@ impl From<decision::Grant> for Terms {
             is_probe: grant.probe,
             confirm: grant.confirm,
             suggested_timeout: grant.attempt_timeout.map(Into::into),
+            epoch: None,
         }
     }
 }
@@ -87,6 +110,7 @@ impl Permit {
             is_probe: terms.is_probe,
             confirm: terms.confirm,
             suggested_timeout: terms.suggested_timeout,
+            epoch: terms.epoch,
             mark: asking.client.inner().clock.mark(),
             asking,
         };
@@ -107,6 +131,11 @@ impl Permit {
     /// Whether the attempt tests a dependency that is thought broken.
     pub fn is_probe(&self) -> bool {
         self.is_probe
+    }
+
+    /// How long it lives from the end of its delay. `None`: it does not end.
+    pub(crate) fn lives(&self) -> Option<Duration> {
+        self.lives
     }
 
     /// Whether it was granted without the service.
@@ -132,14 +161,15 @@ impl Permit {
         .min()
     }
 
-    /// Waits for the delay, and makes sure that the permit still holds then: asks once more
-    /// where the grant said so, and after a suspend.
+    /// Waits for the delay, and makes sure that the permit still holds then: drops it as soon
+    /// as the service pushes that the breaker has tripped, and asks once more where the grant
+    /// said so and no valid state is known, and after a suspend.
     ///
     /// # Errors
     /// It holds no more, or the deadline has passed.
     pub async fn wait(mut self) -> Result<Self, Denied> {
         for _ in 0..ROUNDS_MAX {
-            tokio::time::sleep_until(self.usable_at).await;
+            self.sleep().await?;
             self.heed_suspend();
             self.fits(Duration::ZERO)?;
             if self.is_over() {
@@ -149,7 +179,7 @@ impl Permit {
                 self = again.ask().await?;
                 continue;
             }
-            if !self.confirm {
+            if !self.confirm || self.is_known_to_hold() {
                 return Ok(self);
             }
             self = self.confirmed().await?;
@@ -192,6 +222,47 @@ impl Permit {
         Some(self.asking.next(made, outcome))
     }
 
+    /// Until the end of the delay, or until the breaker trips.
+    async fn sleep(&self) -> Result<(), Denied> {
+        if self.delay().is_zero() {
+            // A caller that never waits must not keep the runtime to itself.
+            tokio::task::consume_budget().await;
+            return Ok(());
+        }
+        let (Some(pushed), Some(epoch)) = (self.pushed(), self.epoch) else {
+            tokio::time::sleep_until(self.usable_at).await;
+            return Ok(());
+        };
+        let dependency = &self.asking.question.dependency;
+        loop {
+            let mut trip = std::pin::pin!(pushed.trip());
+            trip.as_mut().enable();
+            if let Some(denied) = pushed.tripped_since(dependency, epoch, self.attempt()) {
+                return Err(denied);
+            }
+            tokio::select! {
+                () = tokio::time::sleep_until(self.usable_at) => return Ok(()),
+                () = trip => {}
+            }
+        }
+    }
+
+    /// What the service pushes stands for a confirmation.
+    fn is_known_to_hold(&self) -> bool {
+        let dependency = &self.asking.question.dependency;
+        match (self.pushed(), self.epoch) {
+            (Some(pushed), Some(epoch)) => pushed.stands_by(dependency, epoch),
+            (Some(_) | None, _) => false,
+        }
+    }
+
+    fn pushed(&self) -> Option<&Pushed> {
+        match &self.asking.client.inner().mode {
+            Mode::Fleet(link) => Some(&link.shared().pushed),
+            Mode::Bypass | Mode::Testing => None,
+        }
+    }
+
     async fn confirmed(mut self) -> Result<Self, Denied> {
         self.confirm = false;
         let Some(made) = &self.made else {
@@ -220,6 +291,7 @@ impl Permit {
         self.asked_at = asked_at;
         self.usable_at = Instant::now() + terms.delay.min(DELAY_MAX);
         self.lives = terms.lives.or(self.lives);
+        self.epoch = terms.epoch.or(self.epoch);
         self.is_probe = terms.is_probe;
         self.confirm = terms.confirm && !terms.delay.is_zero();
         self.fits(terms.delay)?;
@@ -280,69 +352,4 @@ impl Drop for Permit {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::SeqCst},
-    };
-
-    use super::*;
-    use crate::{
-        Client, OnNoDecision, Question, Safety,
-        client::{Inner, Mode},
-        clock::Clock,
-        local::{self, Local},
-    };
-
-    /// A client on its own, on a machine that sleeps for as many seconds as one sets.
-    fn client_that_sleeps(slept: &Arc<AtomicU64>) -> Client {
-        let slept = Arc::clone(slept);
-        Client::of(Inner {
-            mode: Mode::Bypass,
-            timeout: Duration::ZERO,
-            on_no_decision: OnNoDecision::Local,
-            local: Local::new(local::policy()),
-            clock: Clock::suspended_by(move || Duration::from_secs(slept.load(SeqCst))),
-            counting: Arc::default(),
-        })
-    }
-
-    fn question() -> Question {
-        Question::new("payments").safety(Safety::Idempotent)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn b26c_after_a_suspend_the_deadline_is_looked_at_first() {
-        let slept = Arc::default();
-        let client = client_that_sleeps(&slept);
-        let question = question().deadline(Duration::from_secs(60));
-        let permit = client.acquire(question).await.unwrap();
-        let retry = permit.retry(Outcome::failure()).await.unwrap();
-        slept.store(600, SeqCst);
-        let denied = retry.wait().await.unwrap_err();
-        assert_eq!(denied.reason, DenialReason::Deadline);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn b26c_a_permit_whose_life_ended_in_a_suspend_is_asked_for_anew() {
-        let slept = Arc::default();
-        let client = client_that_sleeps(&slept);
-        let permit = client.acquire(question()).await.unwrap();
-        let asked_at = permit.asked_at;
-        tokio::time::advance(Duration::from_secs(1)).await;
-        slept.store(600, SeqCst);
-        let permit = permit.wait().await.unwrap();
-        assert!(permit.asked_at > asked_at, "another one");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn b26c_a_short_sleep_leaves_the_permit_its_rest() {
-        let slept = Arc::default();
-        let client = client_that_sleeps(&slept);
-        let mut permit = client.acquire(question()).await.unwrap();
-        (permit.lives, permit.is_probe) = (Some(Duration::from_secs(60)), true);
-        slept.store(20, SeqCst);
-        let permit = permit.wait().await.unwrap();
-        assert_eq!(permit.limit(), Some(Duration::from_secs(34)));
-    }
-}
+mod tests;

@@ -1,68 +1,287 @@
-//! The state that the service pushes: the latest per dependency.
+//! The state that the service pushes: what to do with first attempts, and what to keep to
+//! when it is away.
 //!
-//! It is kept as it came, unknown enum values included, so that nothing is lost between
-//! versions. Acting on it (first attempts without a question, failing fast without a hop)
-//! needs a subscription, which this client does not make yet.
+//! The service says what a first attempt does (go, ask, refuse) and for how long that may be
+//! relied on; the client obeys and derives nothing from the state of the breaker. What is
+//! unknown, unsaid or out of range is "ask". Nothing is forgotten when a session breaks:
+//! what was said holds to its own end, and the policy for as long as the client lives.
+//!
+//! | part | |
+//! |---|---|
+//! | [`update`] | reading one update, strictly |
+//! | [`policy`] | reading the policy and the allowance in it |
+
+mod policy;
+mod update;
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Arc, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
-use crate::proto;
+use holdoff_decision::{Nanos, Policy, Time};
+use tokio::sync::{Notify, futures::Notified};
+
+use self::update::Heard;
+use crate::{
+    clock::Clock,
+    denied::{DenialReason, Denied, DeniedBy},
+    local::Policies,
+    proto,
+};
 
 /// A client subscribes to what it calls; more than this was not asked for.
 const DEPENDENCIES_MAX: usize = 10_000;
 const NAME_BYTES_MAX: usize = 200;
+/// A dependency that was not called for so long is followed no longer.
+const IDLE: Nanos = Nanos::from_secs(600);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pushed {
-    latest: Mutex<HashMap<String, proto::Update>>,
+    clock: Clock,
+    /// Where the service says nothing, or nothing that can be.
+    base: Policy,
+    /// Wanted from the beginning.
+    wished: Vec<String>,
+    heard: RwLock<HashMap<Arc<str>, Entry>>,
+    tripped: Notify,
+    /// A dependency is heard of for the first time.
+    appeared: Notify,
+}
+
+#[derive(Debug)]
+struct Entry {
+    heard: Heard,
+    /// The last question about it, as a [`Time`].
+    used: AtomicU64,
+}
+
+/// What to do with a first attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Word {
+    /// Make it, without a permit.
+    Go(OnState),
+    Refuse(Denied),
+    Ask,
+}
+
+/// The state that an attempt was made on, without asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OnState {
+    pub(crate) epoch: u64,
+    /// Zero: no call is slow.
+    pub(crate) slow_after: Nanos,
+}
+
+/// What a process on its own keeps to.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) policies: Arc<Policies>,
+    /// When the service last let first attempts go.
+    pub(crate) let_go_at: Option<Time>,
 }
 
 impl Pushed {
+    pub(crate) fn new(clock: Clock, base: Policy, wished: Vec<String>) -> Self {
+        Self {
+            clock,
+            base,
+            wished,
+            heard: RwLock::default(),
+            tripped: Notify::new(),
+            appeared: Notify::new(),
+        }
+    }
+
     pub(crate) fn store(&self, update: proto::Update) {
         if update.dependency.len() > NAME_BYTES_MAX {
             return;
         }
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if latest.len() < DEPENDENCIES_MAX || latest.contains_key(&update.dependency) {
-            latest.insert(update.dependency.clone(), update);
+        let now = self.clock.time();
+        let mut entries = self.write();
+        let is_new = !entries.contains_key(&*update.dependency);
+        if is_new && entries.len() >= DEPENDENCIES_MAX {
+            entries.retain(|_, entry| now.since(entry.used()) < IDLE);
+            if entries.len() >= DEPENDENCIES_MAX {
+                return;
+            }
+        }
+        let before = entries.get(&*update.dependency).map(|entry| &entry.heard);
+        let heard = Heard::read(&update, before, &self.base, now);
+        let has_tripped = heard.is_open()
+            && before.is_none_or(|before| !before.is_open() || before.epoch != heard.epoch);
+        match entries.get_mut(&*update.dependency) {
+            Some(entry) => entry.heard = heard,
+            None => {
+                let used = AtomicU64::new(now.0);
+                entries.insert(update.dependency.into(), Entry { heard, used });
+            }
+        }
+        drop(entries);
+        if has_tripped {
+            self.tripped.notify_waiters();
+        }
+        if is_new {
+            self.appeared.notify_waiters();
         }
     }
 
-    /// Forgets all: a new stream begins with the whole state.
-    pub(crate) fn clear(&self) {
-        self.latest
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+    /// Returns when something was said about all that is wanted from the beginning.
+    pub(crate) async fn heard_all_wished(&self) {
+        loop {
+            let mut appeared = std::pin::pin!(self.appeared.notified());
+            appeared.as_mut().enable();
+            let has_all = {
+                let entries = self.read();
+                self.wished.iter().all(|name| entries.contains_key(&**name))
+            };
+            if has_all {
+                return;
+            }
+            appeared.await;
+        }
     }
 
-    pub(crate) fn epoch(&self, dependency: &str) -> Option<u64> {
-        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        latest.get(dependency).map(|update| update.epoch)
+    /// What the service says about a first attempt now.
+    pub(crate) fn word(&self, dependency: &str) -> Word {
+        let entries = self.read();
+        let Some(entry) = entries.get(dependency) else {
+            return Word::Ask;
+        };
+        let now = self.clock.time();
+        entry.used.store(now.0, Relaxed);
+        let heard = &entry.heard;
+        if now >= heard.valid_until {
+            return Word::Ask;
+        }
+        match heard.first_attempts {
+            proto::FirstAttempts::Go => Word::Go(heard.on_state()),
+            proto::FirstAttempts::Refuse => Word::Refuse(heard.denied(now)),
+            proto::FirstAttempts::Ask | proto::FirstAttempts::Unspecified => Word::Ask,
+        }
+    }
+
+    /// Resolves at the next trip of any breaker; to be made before [`Self::tripped_since`]
+    /// is looked at.
+    pub(crate) fn trip(&self) -> Notified<'_> {
+        self.tripped.notified()
+    }
+
+    /// Why an attempt granted in `epoch` may not be made any more. `None`: the service has
+    /// not said so, or not said it validly.
+    pub(crate) fn tripped_since(
+        &self,
+        dependency: &str,
+        epoch: u64,
+        attempt: u32,
+    ) -> Option<Denied> {
+        let entries = self.read();
+        let heard = &entries.get(dependency)?.heard;
+        let now = self.clock.time();
+        let binds = attempt > 1 || heard.first_attempts == proto::FirstAttempts::Refuse;
+        let has_tripped = heard.is_open() && heard.epoch > epoch && now < heard.valid_until;
+        (has_tripped && binds).then(|| heard.denied(now))
+    }
+
+    /// Whether the service is known to stand by what it granted in `epoch`.
+    pub(crate) fn stands_by(&self, dependency: &str, epoch: u64) -> bool {
+        let entries = self.read();
+        entries.get(dependency).is_some_and(|entry| {
+            let heard = &entry.heard;
+            heard.is_closed()
+                && heard.epoch == epoch
+                && heard.first_attempts != proto::FirstAttempts::Refuse
+                && self.clock.time() < heard.valid_until
+        })
+    }
+
+    /// The state last heard of, valid or not.
+    pub(crate) fn last(&self, dependency: &str) -> Option<OnState> {
+        let entries = self.read();
+        entries.get(dependency).map(|entry| entry.heard.on_state())
+    }
+
+    /// What was last said to be kept to.
+    pub(crate) fn kept(&self, dependency: &str) -> Option<Kept> {
+        let entries = self.read();
+        entries.get(dependency).map(|entry| Kept {
+            policies: Arc::clone(&entry.heard.policies),
+            let_go_at: entry.heard.let_go_at,
+        })
+    }
+
+    /// What a new session subscribes to.
+    pub(crate) fn followed(&self) -> Vec<String> {
+        let now = self.clock.time();
+        let entries = self.read();
+        let mut names = self.wished.clone();
+        let in_use = entries
+            .iter()
+            .filter(|(_, entry)| now.since(entry.used()) < IDLE)
+            .map(|(name, _)| name.to_string());
+        names.extend(in_use);
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// What is called no longer, unless it was wanted from the beginning.
+    pub(crate) fn forget_idle(&self) -> Vec<String> {
+        let now = self.clock.time();
+        let mut entries = self.write();
+        let idle = entries.extract_if(|name, entry| {
+            now.since(entry.used()) >= IDLE && !self.wished.iter().any(|wished| **wished == **name)
+        });
+        idle.map(|(name, _)| name.to_string()).collect()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<Arc<str>, Entry>> {
+        self.heard
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<Arc<str>, Entry>> {
+        self.heard
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn used(&self) -> Time {
+        Time(self.used.load(Relaxed))
+    }
+}
+
+impl Heard {
+    fn on_state(&self) -> OnState {
+        OnState {
+            epoch: self.epoch,
+            slow_after: self.slow_after,
+        }
+    }
+
+    /// A refusal that nobody explains otherwise is a hold.
+    fn denied(&self, now: Time) -> Denied {
+        let reason = match self.state {
+            proto::BreakerState::Open => DenialReason::BreakerOpen,
+            proto::BreakerState::ForcedOpen => DenialReason::ForcedOpen,
+            proto::BreakerState::Unspecified
+            | proto::BreakerState::Closed
+            | proto::BreakerState::HalfOpen
+            | proto::BreakerState::Recovering
+            | proto::BreakerState::ForcedClosed => DenialReason::Held,
+        };
+        let left = now.until(self.valid_until);
+        let detail = format!("as pushed to this client; ask again in {left}");
+        Denied::new(DeniedBy::Fleet, reason, detail).after(Some(Duration::from(left)))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_latest_update_holds_whatever_its_enum_values_are() {
-        let pushed = Pushed::default();
-        for epoch in [3, 4] {
-            pushed.store(proto::Update {
-                dependency: "payments".into(),
-                epoch,
-                state: 99,
-                first_attempts: -7,
-                ..Default::default()
-            });
-        }
-        assert_eq!(pushed.epoch("payments"), Some(4));
-        pushed.clear();
-        assert_eq!(pushed.epoch("payments"), None);
-    }
-}
+mod tests;

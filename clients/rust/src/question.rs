@@ -113,9 +113,14 @@ impl Question {
 
     /// Whether the service would take the name.
     pub(crate) fn is_well_named(&self) -> bool {
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._/:@-".contains(&byte);
-        (1..=200).contains(&self.dependency.len()) && self.dependency.bytes().all(allowed)
+        is_name(&self.dependency)
     }
+}
+
+/// Whether it can be the name of a dependency.
+pub(crate) fn is_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._/:@-".contains(&byte);
+    (1..=200).contains(&name.len()) && name.bytes().all(allowed)
 }
 
 impl<N: Into<Arc<str>>> From<N> for Question {

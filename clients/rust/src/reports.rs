@@ -4,7 +4,8 @@
 //! the service then takes the permit for silent, which is what it is. A batch goes out
 //! 100 ms after its first entry, or at once when an entry is a failure, and always before
 //! a question that carries a failure, so that failures never arrive ahead of the successes
-//! around them.
+//! around them. Attempts made on pushed state are counted, and their tallies go first in a
+//! batch; alone they wait 100 ms to 1 s, jittered.
 //!
 //! A batch whose answer was lost with its stream is sent once more under the same sequence
 //! number, by which the service tells a repetition. Numbers begin at the wall clock, so
@@ -23,15 +24,23 @@ use tokio::{sync::Notify, time::Instant};
 use crate::{
     clock::wall_unix_micros,
     counters::{Counting, add},
+    entropy,
     outcome::Outcome,
-    proto, wire,
+    proto,
+    pushed::OnState,
+    tally::Tallies,
+    wire,
 };
 
 const QUEUE_MAX: usize = 10_000;
 const BATCH_MAX: usize = 1_000;
+/// Tallies in one batch.
+const TALLIES_MAX: usize = 500;
 /// The service takes 256 KiB a message.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 192 * 1024;
 const LINGER: Duration = Duration::from_millis(100);
+/// The longest of what only tallies wait.
+const TALLY_LINGER_MAX: Duration = Duration::from_secs(1);
 /// Batches without an answer yet; past it the queue fills.
 const UNANSWERED_MAX: usize = 64;
 
@@ -46,11 +55,14 @@ pub(crate) struct Reports {
 #[derive(Debug)]
 struct State {
     queue: VecDeque<proto::ReportEntry>,
+    tallies: Tallies,
     /// When the batch that is being gathered must go.
     due: Option<Instant>,
     next_sequence: u64,
     unanswered: BTreeMap<u64, Batch>,
     resend: VecDeque<Batch>,
+    /// Outcomes that are being told in another way.
+    telling: usize,
 }
 
 /// What goes in one message.
@@ -66,10 +78,12 @@ impl Reports {
         Self {
             state: Mutex::new(State {
                 queue: VecDeque::new(),
+                tallies: Tallies::default(),
                 due: None,
                 next_sequence: wall_unix_micros(),
                 unanswered: BTreeMap::new(),
                 resend: VecDeque::new(),
+                telling: 0,
             }),
             changed: Notify::new(),
             counting,
@@ -83,13 +97,44 @@ impl Reports {
             return;
         }
         state.queue.push_back(wire::report_entry(permit, outcome));
-        let now = Instant::now();
-        let latest = now + LINGER;
-        let due = state.due.unwrap_or(latest);
         let is_due = outcome.is_urgent() || state.queue.len() >= BATCH_MAX;
-        state.due = Some(if is_due { now } else { due });
+        let linger = if is_due { Duration::ZERO } else { LINGER };
+        let is_sooner = state.is_due_in(linger);
         drop(state);
-        self.changed.notify_one();
+        if is_sooner {
+            self.changed.notify_one();
+        }
+    }
+
+    /// An attempt on pushed state ended so.
+    pub(crate) fn tally(&self, dependency: &Arc<str>, on: OnState, outcome: &Outcome) {
+        let mut state = self.lock();
+        if !state.tallies.note(dependency, on, outcome) {
+            add(&self.counting.reports_dropped, 1);
+            return;
+        }
+        let is_sooner = match (state.due, outcome.is_urgent()) {
+            (Some(_), false) => false,
+            (_, true) => state.is_due_in(Duration::ZERO),
+            (None, false) => {
+                let spread = TALLY_LINGER_MAX - LINGER;
+                state.is_due_in(LINGER + spread.mul_f64(entropy::unit()))
+            }
+        };
+        drop(state);
+        if is_sooner {
+            self.changed.notify_one();
+        }
+    }
+
+    /// An outcome is told by a question, until [`Self::end_telling`].
+    pub(crate) fn begin_telling(&self) {
+        self.lock().telling += 1;
+    }
+
+    pub(crate) fn end_telling(&self) {
+        let mut state = self.lock();
+        state.telling = state.telling.saturating_sub(1);
     }
 
     /// Returns when a batch should go.
@@ -151,12 +196,8 @@ impl Reports {
 
     pub(crate) fn is_empty(&self) -> bool {
         let state = self.lock();
-        state.queue.is_empty() && state.unanswered.is_empty() && state.resend.is_empty()
-    }
-
-    pub(crate) fn has_any_to_send(&self) -> bool {
-        let state = self.lock();
-        !state.queue.is_empty() || !state.resend.is_empty()
+        let is_sent = state.unanswered.is_empty() && state.resend.is_empty();
+        is_sent && state.has_nothing_new() && state.telling == 0
     }
 
     /// What is queued goes now.
@@ -173,6 +214,20 @@ impl Reports {
 }
 
 impl State {
+    fn has_nothing_new(&self) -> bool {
+        self.queue.is_empty() && self.tallies.is_empty()
+    }
+
+    /// What is gathered goes after so long at the latest. True: that is sooner than before.
+    fn is_due_in(&mut self, linger: Duration) -> bool {
+        let due = Instant::now() + linger;
+        let is_sooner = self.due.is_none_or(|before| due < before);
+        if is_sooner {
+            self.due = Some(due);
+        }
+        is_sooner
+    }
+
     fn due_at(&self) -> Option<Instant> {
         if self.unanswered.len() >= UNANSWERED_MAX {
             return None;
@@ -184,8 +239,9 @@ impl State {
     }
 
     fn gather(&mut self) -> Option<Batch> {
-        let mut entries = Vec::new();
-        let mut bytes = 0;
+        // A tally takes 300 bytes at most, so that these leave room.
+        let mut entries: Vec<_> = self.tallies.take(TALLIES_MAX).collect();
+        let mut bytes: usize = entries.iter().map(|entry| entry.encoded_len() + 8).sum();
         while let Some(entry) = self.queue.front() {
             bytes += entry.encoded_len() + 8;
             let is_full = entries.len() >= BATCH_MAX || bytes > MESSAGE_BYTES_MAX;
@@ -194,7 +250,7 @@ impl State {
             }
             entries.extend(self.queue.pop_front());
         }
-        self.due = (!self.queue.is_empty()).then(Instant::now);
+        self.due = (!self.has_nothing_new()).then(Instant::now);
         if entries.is_empty() {
             return None;
         }

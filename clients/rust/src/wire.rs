@@ -37,6 +37,8 @@ pub(crate) struct Granted {
     pub(crate) probe: bool,
     pub(crate) confirm: bool,
     pub(crate) attempt_timeout: Option<Duration>,
+    /// In which it was granted.
+    pub(crate) epoch: u64,
 }
 
 /// Why an answer decided nothing.
@@ -60,12 +62,12 @@ pub(crate) fn read_answer(response: proto::AcquireResponse) -> Result<Answer, Un
     proto::BreakerState::try_from(response.state).map_err(|_| Unreadable::UnknownState)?;
     match response.verdict {
         None => Err(Unreadable::NoVerdict),
-        Some(proto::acquire_response::Verdict::Grant(grant)) => read_grant(grant),
+        Some(proto::acquire_response::Verdict::Grant(grant)) => read_grant(grant, response.epoch),
         Some(proto::acquire_response::Verdict::Denial(denial)) => read_denial(denial),
     }
 }
 
-fn read_grant(grant: proto::Grant) -> Result<Answer, Unreadable> {
+fn read_grant(grant: proto::Grant, epoch: u64) -> Result<Answer, Unreadable> {
     let delay = read_duration(grant.delay)?.ok_or(Unreadable::NoDelay)?;
     if grant.permit.len() > PERMIT_BYTES_MAX {
         return Err(Unreadable::BadPermit);
@@ -79,6 +81,7 @@ fn read_grant(grant: proto::Grant) -> Result<Answer, Unreadable> {
         probe: grant.probe,
         confirm: grant.confirm,
         attempt_timeout: read_duration(grant.attempt_timeout)?.filter(|limit| !limit.is_zero()),
+        epoch,
     }))
 }
 

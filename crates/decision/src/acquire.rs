@@ -193,7 +193,9 @@ fn record_previous(
         return None;
     };
     Some(match previous.made_under {
-        MadeUnder::Permit(permit) => take_report(policy, record, &permit, &previous.outcome, now),
+        MadeUnder::Permit(permit) => {
+            take_report(policy, record, &permit, &previous.outcome, ask.caller, now)
+        }
         MadeUnder::EarlierRun(permit) if now >= permit.expires => Reported::Expired,
         MadeUnder::EarlierRun(_) => Reported::StaleEpoch,
         MadeUnder::Unknown => Reported::Unknown,
@@ -215,7 +217,7 @@ fn record_previous(
             if epoch != record.breaker.epoch {
                 return Some(Reported::StaleEpoch);
             }
-            record.take_outcome(policy, &previous.outcome, false, now);
+            record.take_outcome(policy, &previous.outcome, ask.caller, false, now);
             Reported::Ok
         }
     })
@@ -340,6 +342,8 @@ fn grant(
     {
         record.tickets.settle(permit.serial);
     }
+    let ends = now + plan.delay + policy.breaker.probe_lease;
+    record.breaker.note_try(ask.caller, ends);
     take_places(policy, record, &plan, now);
     let grant = give(policy, record, plan, now);
     if let Some(key) = key {

@@ -18,12 +18,14 @@
 
 mod last_second;
 mod readings;
+mod weigh;
 
 pub use self::last_second::Ended;
 use self::last_second::LastSecond;
 use crate::{
     Nanos, Time,
     detector::Detector,
+    evidence::{Heard, Reporters, Sketch},
     permit::{Outcome, OutcomeKind},
     policy::{self, AppliesTo, Detect, Mode},
     window::{Call, Counts, Reached, Window},
@@ -70,11 +72,20 @@ pub struct Breaker {
     pub probe_successes: u32,
     pub trips: u32,
     pub cause: Cause,
-    /// Allocated while probes are out.
-    leases: Option<Box<Vec<Lease>>>,
     evidence: Evidence,
-    /// Allocated under `applies_to: auto`.
-    last_second: Option<Box<LastSecond>>,
+    /// Instances that ended an attempt in the last seconds.
+    recent: Sketch<2>,
+    rare: Option<Box<Rare>>,
+}
+
+/// What most dependencies have nothing of, most of the time.
+#[derive(Clone, Debug, Default)]
+struct Rare {
+    leases: Vec<Lease>,
+    /// From the first failure until all is quiet.
+    reporters: Option<Box<Reporters>>,
+    /// Under `applies_to: auto`.
+    last_second: Option<LastSecond>,
 }
 
 /// A probe that is out.
@@ -134,9 +145,9 @@ impl Breaker {
             probe_successes: 0,
             trips: 0,
             cause: Cause::New,
-            leases: None,
             evidence: Evidence::Adaptive(Detector::default()),
-            last_second: None,
+            recent: Sketch::default(),
+            rare: None,
         }
     }
 
@@ -194,9 +205,8 @@ impl Breaker {
         match policy.applies_to {
             AppliesTo::All => true,
             AppliesTo::Retries => false,
-            AppliesTo::Auto => self
-                .last_second
-                .as_ref()
+            AppliesTo::Auto => (self.rare.as_ref())
+                .and_then(|rare| rare.last_second.as_ref())
                 .is_some_and(|second| second.refuses_all()),
         }
     }
@@ -213,7 +223,7 @@ impl Breaker {
     }
 
     pub fn lease(&mut self, serial: u64, ends: Time, now: Time) {
-        let leases = self.leases.get_or_insert_default();
+        let leases = &mut self.rare.get_or_insert_default().leases;
         leases.retain(|lease| now < lease.ends);
         leases.push(Lease { serial, ends });
     }
@@ -221,17 +231,24 @@ impl Breaker {
     /// Takes a lease back. True: it was live.
     pub fn end_lease(&mut self, serial: u64, now: Time) -> bool {
         let live = self.holds_lease(serial, now);
-        if let Some(leases) = &mut self.leases {
-            leases.retain(|lease| lease.serial != serial && now < lease.ends);
-            if leases.is_empty() {
-                self.leases = None;
-            }
+        if let Some(rare) = &mut self.rare {
+            (rare.leases).retain(|lease| lease.serial != serial && now < lease.ends);
+            self.free_rare();
         }
         live
     }
 
+    fn free_rare(&mut self) {
+        let empty = self.rare.as_ref().is_some_and(|rare| {
+            rare.leases.is_empty() && rare.reporters.is_none() && rare.last_second.is_none()
+        });
+        if empty {
+            self.rare = None;
+        }
+    }
+
     fn leases(&self) -> &[Lease] {
-        self.leases.as_deref().map_or(&[], Vec::as_slice)
+        self.rare.as_ref().map_or(&[], |rare| &rare.leases)
     }
 
     /// Whether the lease of this permit is live.
@@ -298,20 +315,19 @@ impl Breaker {
         }
     }
 
-    /// Counts calls of this epoch that ended at `at`. `trips`: whether they may open the
+    /// Counts calls of this epoch. `trips`: whether they may open the
     /// breaker. True: they did.
     pub fn count(
         &mut self,
         policy: &policy::Breaker,
-        counts: Counts,
-        at: Time,
+        heard: &Heard,
         now: Time,
         trips: Trips,
     ) -> bool {
         if policy.mode == Mode::Off || self.phase != Phase::Closed {
             return false;
         }
-        let cause = self.weigh(policy, counts, at, now);
+        let cause = self.weigh(policy, heard, now);
         self.trip(policy, cause, now, trips)
     }
 
@@ -327,25 +343,25 @@ impl Breaker {
         if policy.mode == Mode::Off || self.phase != Phase::Closed {
             return false;
         }
-        let cause = match &policy.detect {
-            Detect::Adaptive => {
-                let counts = Counts {
-                    calls: permits,
-                    failures: permits,
-                    slow: 0,
-                };
-                self.weigh(policy, counts, at, now)
-            }
+        let failed = match &policy.detect {
+            Detect::Adaptive => true,
             // Where slowness is not looked at, silence would only thin the failures out.
-            Detect::Window(_) if !watches_slow(policy) && !policy.slow_counts_as_failure => None,
-            Detect::Window(thresholds) => {
-                let window = self.window(thresholds, now);
-                window.record_silent(policy.slow_counts_as_failure, permits, at);
-                window
-                    .reached(thresholds, watches_slow(policy), now)
-                    .map(Cause::Window)
+            Detect::Window(_) if !watches_slow(policy) && !policy.slow_counts_as_failure => {
+                return false;
             }
+            Detect::Window(_) => policy.slow_counts_as_failure,
         };
+        let counts = Counts {
+            calls: permits,
+            failures: if failed { permits } else { 0 },
+            slow: permits,
+        };
+        let heard = Heard {
+            reporter: None,
+            counts,
+            at,
+        };
+        let cause = self.weigh(policy, &heard, now);
         self.trip(policy, cause, now, trips)
     }
 
@@ -368,38 +384,11 @@ impl Breaker {
         true
     }
 
-    /// Adds evidence and says whether it is enough.
-    fn weigh(
-        &mut self,
-        policy: &policy::Breaker,
-        counts: Counts,
-        at: Time,
-        now: Time,
-    ) -> Option<Cause> {
-        match &policy.detect {
-            Detect::Adaptive => {
-                let detector = self.detector();
-                let tripped = detector.record(
-                    counts.calls.saturating_sub(counts.failures),
-                    counts.failures,
-                    at,
-                );
-                tripped.then(|| Cause::Suspicion(detector.suspicion(at)))
-            }
-            Detect::Window(thresholds) => {
-                let window = self.window(thresholds, now);
-                window.record_all(counts, at);
-                window
-                    .reached(thresholds, watches_slow(policy), now)
-                    .map(Cause::Window)
-            }
-        }
-    }
-
     /// Notes how attempts ended for `applies_to: auto`.
     pub fn note_second(&mut self, policy: &policy::Breaker, ended: Ended, now: Time) {
         if policy.applies_to == AppliesTo::Auto {
-            let second = self.last_second.get_or_insert_default();
+            let rare = self.rare.get_or_insert_default();
+            let second = rare.last_second.get_or_insert_default();
             second.turn_to(now);
             second.note(ended);
         }
@@ -408,7 +397,8 @@ impl Breaker {
     /// Judges a second that is over for `applies_to: auto`.
     pub fn judge_second(&mut self, policy: &policy::Breaker, now: Time) {
         if policy.applies_to == AppliesTo::Auto {
-            self.last_second.get_or_insert_default().turn_to(now);
+            let rare = self.rare.get_or_insert_default();
+            rare.last_second.get_or_insert_default().turn_to(now);
         }
     }
 
@@ -421,11 +411,14 @@ impl Breaker {
 
     /// Goes to closed from any phase, with no evidence. Leases that are out stay.
     pub fn close(&mut self, cause: Cause, now: Time) {
-        self.last_second = None;
+        if let Some(rare) = &mut self.rare {
+            rare.last_second = None;
+        }
         self.enter(Phase::Closed, cause, now);
     }
 
     fn enter(&mut self, phase: Phase, cause: Cause, now: Time) {
+        self.forget_reporters();
         match &mut self.evidence {
             Evidence::Adaptive(detector) => detector.clear(),
             Evidence::Window(_) => self.evidence = Evidence::Adaptive(Detector::default()),
@@ -434,30 +427,6 @@ impl Breaker {
         self.cause = cause;
         self.since = now;
         self.epoch = self.epoch.saturating_add(1);
-    }
-
-    fn detector(&mut self) -> &mut Detector {
-        if let Evidence::Window(_) = self.evidence {
-            self.evidence = Evidence::Adaptive(Detector::default());
-        }
-        match &mut self.evidence {
-            Evidence::Adaptive(detector) => detector,
-            Evidence::Window(_) => unreachable!("replaced above"),
-        }
-    }
-
-    fn window(&mut self, policy: &policy::Window, now: Time) -> &mut Window {
-        let fits = match &self.evidence {
-            Evidence::Window(window) => window.fits(policy.size),
-            Evidence::Adaptive(_) => false,
-        };
-        if !fits {
-            self.evidence = Evidence::Window(Box::new(Window::new(policy.size, now)));
-        }
-        match &mut self.evidence {
-            Evidence::Window(window) => window,
-            Evidence::Adaptive(_) => unreachable!("replaced above"),
-        }
     }
 }
 

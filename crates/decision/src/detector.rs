@@ -21,7 +21,7 @@ use crate::{Nanos, Time};
 /// steps of 3.2 and 0.7, so ln 10^6 = 13.8 would mean the same at five straight failures and
 /// cost a quarter of a sample more at 50 %.
 pub const THRESHOLD: f32 = 13.3;
-const HALF_LIFE: Nanos = Nanos::from_secs(30);
+pub const HALF_LIFE: Nanos = Nanos::from_secs(30);
 /// Calls after which a healthy stretch moves the baseline. Shorter ones are noise: three
 /// failures in 64 calls are no rare chance at 1 %, and would slow the next trip down.
 const LESSON: u16 = 256;
@@ -67,6 +67,11 @@ impl Detector {
         self.sum >= THRESHOLD
     }
 
+    /// Replaces the sum by one in which no instance has more than its part.
+    pub fn set(&mut self, sum: f32) {
+        self.sum = sum;
+    }
+
     /// How much of what a trip needs has been seen, from 0; above 1 it has tripped.
     pub fn suspicion(&self, now: Time) -> f32 {
         self.decayed(now) / THRESHOLD
@@ -106,7 +111,7 @@ impl Detector {
     }
 
     /// What one failure adds and one success takes, at this baseline.
-    fn weights(&self) -> (f32, f32) {
+    pub fn weights(&self) -> (f32, f32) {
         let p0 = (2.0 * self.baseline).clamp(0.02, 0.2);
         let p1 = (5.0 * p0).clamp(0.5, 0.9);
         ((p1 / p0).ln(), ((1.0 - p0) / (1.0 - p1)).ln())

@@ -12,6 +12,8 @@
 //! - [`policy`]: what an operator may set, as the rules read it
 //! - [`backoff`], [`pushback`], [`rate`], [`budget`], [`window`], [`detector`], [`calendar`],
 //!   [`throughput`], [`ramp`]: one rule each
+//! - [`evidence`]: whom the evidence comes from, so that one bad instance opens nothing
+//! - [`check`]: when each checker of a fleet runs its next health check
 //! - [`permit`]: the words of questions and answers
 //! - [`tickets`], [`replay`]: which permits were used, which answers can be given again
 //! - [`breaker`]: closed, open, half-open, and the leases of probes
@@ -28,7 +30,9 @@ pub mod backoff;
 pub mod breaker;
 pub mod budget;
 pub mod calendar;
+pub mod check;
 pub mod detector;
+pub mod evidence;
 pub mod operate;
 pub mod permit;
 pub mod policy;

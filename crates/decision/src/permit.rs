@@ -125,6 +125,7 @@ pub enum DenialReason {
     RetryUnsafe,
     HedgeRefused,
     Held,
+    CallerFault,
     BreakerOpen,
     ProbeInProgress,
     Recovering,
@@ -232,6 +233,10 @@ impl fmt::Display for Denial {
                     "the dependency asked its callers to wait for {left} more"
                 )
             }
+            (R::CallerFault, Facts::Left(left)) => write!(
+                f,
+                "calls of this instance fail while those of others succeed; the next may go in {left}"
+            ),
             (R::BreakerOpen, Facts::Left(left)) => {
                 write!(f, "breaker open; first probe in {left}")
             }

@@ -12,6 +12,7 @@ use crate::{
     breaker::{Breaker, Cause, Ended, Phase, Trips, Verdict},
     budget::Budget,
     calendar::Calendar,
+    evidence::{Heard, News},
     permit::{Outcome, OutcomeKind},
     policy::{Detect, Mode},
     ramp::Ramp,
@@ -90,6 +91,8 @@ pub enum Change {
     },
     /// The dependency asked the fleet to wait so long.
     Held(Nanos),
+    /// One instance got a breaker of its own, or lost it; no epoch changed.
+    Caller(News),
 }
 
 /// What a step may know besides the record: the clock, two draws, and the last restart.
@@ -239,6 +242,7 @@ impl Record {
         self.touched = self.touched.max(now);
         self.end_expired_order(now);
         self.breaker.judge_second(&policy.breaker, now);
+        self.breaker.forget_quiet(now);
         while let Some(silence) = self.tickets.expire(now) {
             self.count_silence(policy, silence.permits, silence.ended, now);
         }
@@ -316,19 +320,23 @@ impl Record {
     }
 
     /// Counts calls of the current epoch and notes the trip, if they bring one.
-    pub(crate) fn count(&mut self, policy: &Policy, counts: Counts, at: Time, now: Time) {
+    pub(crate) fn count(&mut self, policy: &Policy, heard: &Heard, now: Time) {
         let (trips, from) = (self.trips_at(now), self.inner_state(now));
-        if self.breaker.count(&policy.breaker, counts, at, now, trips) {
+        if self.breaker.count(&policy.breaker, heard, now, trips) {
             self.note_transition(from, now);
+        }
+        if let Some(news) = self.breaker.take_news() {
+            self.note(Change::Caller(news));
         }
     }
 
-    /// Takes one outcome of the current epoch into the state. `held_lease`: it is that of
-    /// a probe whose lease was live.
+    /// Takes one outcome of the current epoch, of one instance, into the state. `held_lease`:
+    /// it is that of a probe whose lease was live.
     pub(crate) fn take_outcome(
         &mut self,
         policy: &Policy,
         outcome: &Outcome,
+        reporter: u64,
         held_lease: bool,
         now: Time,
     ) {
@@ -346,6 +354,7 @@ impl Record {
         if policy.breaker.mode == Mode::Off {
             return;
         }
+        self.breaker.note_reporter(reporter, now);
         let ended = Ended::one(&policy.breaker, outcome);
         self.breaker.note_second(&policy.breaker, ended, now);
         if held_lease && self.breaker.phase == Phase::HalfOpen {
@@ -355,7 +364,12 @@ impl Record {
                 self.note_transition(from, now);
             }
         } else if counts.calls > 0 {
-            self.count(policy, counts, now, now);
+            let heard = Heard {
+                reporter: Some(reporter),
+                counts,
+                at: now,
+            };
+            self.count(policy, &heard, now);
         }
     }
 
@@ -383,6 +397,6 @@ mod tests {
 
     #[test]
     fn a_record_is_small_enough_for_a_million_of_them() {
-        assert!(size_of::<Record>() <= 384, "{} bytes", size_of::<Record>());
+        assert!(size_of::<Record>() <= 376, "{} bytes", size_of::<Record>());
     }
 }

@@ -7,6 +7,7 @@
 use crate::{
     Policy, Record, Time,
     breaker::Ended,
+    evidence::Heard,
     permit::{Outcome, OutcomeKind, Permit, Reported},
     record::Context,
     tickets::Ticket,
@@ -29,17 +30,19 @@ pub struct Tally {
     pub slow: u32,
 }
 
-/// Takes the report of one granted attempt. `permit` is one that this service gave out for
+/// Takes the report of one granted attempt. `reporter` is the hash of the instance that made
+/// it, as in [`Ask::caller`](crate::Ask::caller); `permit` is one that this service gave out for
 /// this dependency, in this run.
 pub fn report(
     policy: &Policy,
     record: &mut Record,
     permit: &Permit,
     outcome: &Outcome,
+    reporter: u64,
     context: &Context,
 ) -> Reported {
     record.advance(policy, context);
-    take_report(policy, record, permit, outcome, context.now)
+    take_report(policy, record, permit, outcome, reporter, context.now)
 }
 
 /// As [`report`], on a record that has been advanced to `now`.
@@ -48,6 +51,7 @@ pub(crate) fn take_report(
     record: &mut Record,
     permit: &Permit,
     outcome: &Outcome,
+    reporter: u64,
     now: Time,
 ) -> Reported {
     if now >= permit.expires {
@@ -73,12 +77,18 @@ pub(crate) fn take_report(
     if permit.epoch != record.breaker.epoch {
         return Reported::StaleEpoch;
     }
-    record.take_outcome(policy, outcome, held_lease, now);
+    record.take_outcome(policy, outcome, reporter, held_lease, now);
     Reported::Ok
 }
 
-/// Takes the tally of attempts that were made without asking.
-pub fn tally(policy: &Policy, record: &mut Record, tally: &Tally, context: &Context) -> Reported {
+/// Takes the tally of attempts that one instance made without asking.
+pub fn tally(
+    policy: &Policy,
+    record: &mut Record,
+    tally: &Tally,
+    reporter: u64,
+    context: &Context,
+) -> Reported {
     record.advance(policy, context);
     let now = context.now;
     record
@@ -96,7 +106,15 @@ pub fn tally(policy: &Policy, record: &mut Record, tally: &Tally, context: &Cont
     };
     record.breaker.note_second(&policy.breaker, ended, now);
     record.note_ended(counts, None, now);
-    record.count(policy, counts, now, now);
+    if counts.calls > 0 {
+        record.breaker.note_reporter(reporter, now);
+    }
+    let heard = Heard {
+        reporter: Some(reporter),
+        counts,
+        at: now,
+    };
+    record.count(policy, &heard, now);
     Reported::Ok
 }
 

@@ -6,7 +6,7 @@
 //! the client. A refusal ends by itself: it is valid for the time that is left plus this
 //! subscriber's own spread, and then the client asks.
 
-use crate::{Nanos, Policy, Record, State, record::Context};
+use crate::{Nanos, Policy, Record, State, policy::Mode, record::Context};
 
 /// An allowance to go on is renewed before it ends; a client that hears nothing for so long
 /// asks.
@@ -64,6 +64,30 @@ pub fn standing(policy: &Policy, record: &Record, context: &Context) -> Standing
         epoch: record.breaker.epoch,
         first_attempts,
         valid_for,
+    }
+}
+
+/// As [`standing`], for one instance, whose calls may be refused while those of others pass.
+/// Its tries have to be asked for.
+pub fn standing_of(policy: &Policy, record: &Record, caller: u64, context: &Context) -> Standing {
+    let of_all = standing(policy, record, context);
+    let breaker = &record.breaker;
+    let binds = policy.breaker.mode == Mode::Enforce
+        && record.order_at(context.now).is_none()
+        && breaker.binds_first_attempts(&policy.breaker)
+        && of_all.first_attempts != FirstAttempts::Refuse;
+    let (first_attempts, valid_for) = match breaker.refused(caller, context.now) {
+        Some(left) if binds => {
+            let valid_for = spread(left, policy.breaker.spread, context);
+            (FirstAttempts::Refuse, valid_for)
+        }
+        None if binds && breaker.has_fault(caller) => (FirstAttempts::Ask, GO_VALID_FOR),
+        Some(_) | None => return of_all,
+    };
+    Standing {
+        first_attempts,
+        valid_for,
+        ..of_all
     }
 }
 

@@ -28,8 +28,8 @@ pub struct Tickets {
     /// Serials given out of the newest word.
     used: u8,
     opened: Time,
-    /// Words below this one are of another epoch: their silence says nothing.
-    counts_from: u64,
+    /// Words before the newest that are of this epoch too: the silence of others says nothing.
+    of_this_epoch: u32,
     older: Option<Box<VecDeque<Word>>>,
 }
 
@@ -112,7 +112,7 @@ impl Tickets {
         if self.used > 0 {
             self.begin_word();
         }
-        self.counts_from = self.number;
+        self.of_this_epoch = 0;
     }
 
     /// Takes the oldest word that has expired and says how many of its permits, of this
@@ -133,7 +133,7 @@ impl Tickets {
             None => return None,
         };
         self.free_older_if_empty();
-        let counted = if oldest >= self.counts_from {
+        let counted = if self.number - oldest <= u64::from(self.of_this_epoch) {
             word.unreported.count_ones()
         } else {
             0
@@ -173,6 +173,7 @@ impl Tickets {
         }
         self.newest = Word::default();
         self.number += 1;
+        self.of_this_epoch = self.of_this_epoch.saturating_add(1);
         self.used = 0;
         self.drop_settled();
     }

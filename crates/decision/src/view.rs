@@ -30,6 +30,8 @@ pub struct View {
     /// 0 to 1.
     pub suspicion: f32,
     pub trips: u64,
+    /// Caller instances that have a breaker of their own.
+    pub caller_faults: u32,
     /// What a breaker in shadow mode would be.
     pub shadow: Option<State>,
     /// Retries that hold a place in the calendar.
@@ -68,6 +70,7 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
         counts: breaker.counts(now),
         suspicion: breaker.suspicion(now).min(1.0),
         trips: u64::from(breaker.trips),
+        caller_faults: breaker.faults() as u32,
         shadow: (policy.breaker.mode == Mode::Shadow).then(|| record.inner_state(now)),
         planned: record.calendar.as_ref().map_or(0, |it| it.planned()),
         curve: (state == State::Recovering)

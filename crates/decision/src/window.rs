@@ -192,6 +192,11 @@ impl Window {
         }
     }
 
+    /// Failures since the last success.
+    pub fn in_a_row(&self) -> u32 {
+        self.consecutive_failures
+    }
+
     /// The first threshold of `policy` that is reached at `now`.
     pub fn reached(&self, policy: &policy::Window, slow: bool, now: Time) -> Option<Reached> {
         if policy.consecutive_failures > 0

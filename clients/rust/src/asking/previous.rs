@@ -49,20 +49,30 @@ impl Previous {
 
     /// The service has taken it with a question. What was decided here is told here.
     pub(super) fn told_to_fleet(&self) {
-        if matches!(self.made, Made::Fleet(_)) {
+        if matches!(self.made, Made::Fleet(_) | Made::OnState(_)) {
             self.is_told.store(true, Relaxed);
         }
     }
 
-    /// For the service, with the question about `attempt`. A first attempt made without
-    /// asking is told by the epoch last heard of. A later one cannot be told at all
+    /// A question with it may have arrived. Nothing tells an outcome without a permit from
+    /// another one, while a permit counts once whatever is said of it.
+    pub(super) fn may_be_told(&self) {
+        if matches!(self.made, Made::OnState(_)) {
+            self.is_told.store(true, Relaxed);
+        }
+    }
+
+    /// For the service, with the question about `attempt`. A first attempt made on pushed
+    /// state is told by its epoch, and one that was decided here by the epoch last heard of.
+    /// A later one cannot be told at all
     /// (`None`), so a call that has gone on alone ends alone.
     pub(super) fn on_the_wire(&self, link: &Link, attempt: u32) -> Option<proto::Previous> {
         let made_under = match &self.made {
             Made::Fleet(permit) => WireMadeUnder::Permit(permit.clone()),
+            Made::OnState(on) => WireMadeUnder::Epoch(on.epoch),
             Made::Local(_) if attempt == 2 => {
-                let epoch = link.shared().pushed.epoch(&self.dependency);
-                WireMadeUnder::Epoch(epoch.unwrap_or(0))
+                let last = link.shared().pushed.last(&self.dependency);
+                WireMadeUnder::Epoch(last.map_or(0, |on| on.epoch))
             }
             Made::Local(_) => return None,
         };
@@ -72,17 +82,19 @@ impl Previous {
         })
     }
 
-    /// For this process's own record. A first attempt under a permit of the service is
-    /// unknown there, and is counted once.
+    /// For this process's own record. A first attempt that the service let go is unknown
+    /// there, and is counted once.
     pub(super) fn here(&self, attempt: u32) -> decision::Previous {
         let made_under = match &self.made {
             Made::Local(permit) => MadeUnder::Permit(*permit),
-            Made::Fleet(_) if attempt == 2 && !self.is_counted_here.swap(true, Relaxed) => {
+            Made::Fleet(_) | Made::OnState(_)
+                if attempt == 2 && !self.is_counted_here.swap(true, Relaxed) =>
+            {
                 let inner = self.client.inner();
                 let now = inner.clock.time();
                 MadeUnder::Epoch(inner.local.epoch(&self.dependency, now))
             }
-            Made::Fleet(_) => MadeUnder::Unknown,
+            Made::Fleet(_) | Made::OnState(_) => MadeUnder::Unknown,
         };
         decision::Previous {
             made_under,

@@ -11,13 +11,15 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, transport::Channel};
 
-use super::{Ask, End, NoAnswer, Shared, Wanted, outstanding::Outstanding, tell};
+use super::{
+    Ask, End, NoAnswer, Shared, Wanted, following::Following, outstanding::Outstanding, tell,
+};
 use crate::{
     proto::{
         self, AcquireBatchResponse, SessionRequest, SessionResponse,
-        coordinator_service_client::CoordinatorServiceClient, session_request, session_response,
+        coordinator_service_client::CoordinatorServiceClient, session_response,
     },
-    reports::MESSAGE_BYTES_MAX,
+    reports::{Batch, MESSAGE_BYTES_MAX},
 };
 
 /// Questions in one message.
@@ -35,6 +37,7 @@ const GAP: Duration = Duration::from_millis(100);
 struct Session<'a> {
     shared: &'a Shared,
     outstanding: Mutex<Outstanding>,
+    following: Mutex<Following>,
     waiting_for_connection: Mutex<Vec<oneshot::Sender<bool>>>,
 }
 
@@ -49,6 +52,7 @@ pub(super) async fn run(
     let session = Session {
         shared,
         outstanding: Mutex::default(),
+        following: Mutex::default(),
         waiting_for_connection: Mutex::default(),
     };
     let (out, outbound) = mpsc::channel(MESSAGES_AHEAD);
@@ -72,11 +76,10 @@ impl Session<'_> {
         wanted: &mut mpsc::Receiver<Wanted>,
     ) -> End {
         let mut next = first;
-        let hello = SessionRequest {
-            id: 0,
-            message: Some(session_request::Message::Hello(self.shared.hello.clone())),
-        };
-        let mut is_open = out.send(hello).await.is_ok();
+        let mut leaving = Following::schedule();
+        let mut is_open = self
+            .send_messages(&out, Following::greeting(self.shared))
+            .await;
         while is_open {
             is_open = self.send(&out, std::mem::take(&mut next)).await;
             // Fair, so that under load neither starves the other.
@@ -85,6 +88,10 @@ impl Session<'_> {
                     return self.farewell(&out).await;
                 },
                 () = self.shared.reports.due() => is_open &= self.send_report(&out).await,
+                _ = leaving.tick() => {
+                    let leave = lock(&self.following).leave_idle(self.shared);
+                    is_open &= self.send_messages(&out, leave).await;
+                }
             }
         }
         // The reader knows why the stream ended.
@@ -92,11 +99,29 @@ impl Session<'_> {
     }
 
     /// False: the stream is over.
+    async fn send_messages(
+        &self,
+        out: &mpsc::Sender<SessionRequest>,
+        messages: impl IntoIterator<Item = SessionRequest>,
+    ) -> bool {
+        for message in messages {
+            if out.send(message).await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// False: the stream is over.
     async fn send(&self, out: &mpsc::Sender<SessionRequest>, wanted: Vec<Wanted>) -> bool {
         let asks = self.asks_of(wanted);
         let tells_a_failure = asks.iter().any(|ask| ask.request.previous.is_some());
-        if tells_a_failure && self.shared.reports.has_any_to_send() && !self.send_report(out).await
-        {
+        if tells_a_failure && !self.send_all_reports(out).await {
+            return false;
+        }
+        let names = asks.iter().map(|ask| &*ask.request.dependency);
+        let again = lock(&self.following).resume(names);
+        if !self.send_messages(out, again).await {
             return false;
         }
         for asks in in_messages(asks) {
@@ -126,10 +151,24 @@ impl Session<'_> {
         asks
     }
 
+    /// All that waits. False: the stream is over.
+    async fn send_all_reports(&self, out: &mpsc::Sender<SessionRequest>) -> bool {
+        while let Some(batch) = self.shared.reports.take() {
+            if !self.send_batch(out, batch).await {
+                return false;
+            }
+        }
+        true
+    }
+
     async fn send_report(&self, out: &mpsc::Sender<SessionRequest>) -> bool {
-        let Some(batch) = self.shared.reports.take() else {
-            return true;
-        };
+        match self.shared.reports.take() {
+            Some(batch) => self.send_batch(out, batch).await,
+            None => true,
+        }
+    }
+
+    async fn send_batch(&self, out: &mpsc::Sender<SessionRequest>, batch: Batch) -> bool {
         let report = proto::ReportRequest {
             namespace: self.shared.hello.namespace.clone(),
             caller: self.shared.hello.caller.clone(),
@@ -142,7 +181,7 @@ impl Session<'_> {
 
     async fn farewell(&self, out: &mpsc::Sender<SessionRequest>) -> End {
         let said = async {
-            while self.shared.reports.has_any_to_send() && self.send_report(out).await {}
+            self.send_all_reports(out).await;
             while !self.outstanding().is_empty() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -248,6 +287,9 @@ impl Session<'_> {
 
     /// A whole message was refused.
     fn refused(&self, id: u64, status: &tonic_types::Status) {
+        if id == 0 {
+            self.shared.warn_following(&status.message);
+        }
         self.reported(id, false);
         let replies = self.outstanding().take(id);
         for reply in replies {

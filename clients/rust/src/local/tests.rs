@@ -16,6 +16,7 @@ fn at(millis: u64) -> Time {
 
 fn first() -> Asked {
     Asked {
+        kept: None,
         question: Question::First,
         idempotent: true,
         time_left: None,

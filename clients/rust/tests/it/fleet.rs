@@ -481,7 +481,7 @@ async fn a_pushed_state_is_taken_and_disturbs_nothing_even_if_it_is_unknown() {
         state: 99,
         first_attempts: 77,
         epoch: 5,
-        valid_for: None,
+        ..Default::default()
     });
     let permit = service.client().acquire("payments").await.unwrap();
     assert!(!permit.is_local());

@@ -237,6 +237,53 @@ fn any_response() -> impl Strategy<Value = proto::AcquireResponse> {
     })
 }
 
+fn any_policy() -> impl Strategy<Value = proto::ClientPolicy> {
+    let number = || prop_oneof![any::<f64>(), 0.0..10.0_f64];
+    let spans = proptest::collection::vec(any_duration(), 9);
+    let numbers = proptest::collection::vec(number(), 4);
+    (spans, numbers, any::<u32>(), -1..7_i32, -1..7_i32).prop_map(
+        |(spans, numbers, max_attempts, strategy, jitter)| proto::ClientPolicy {
+            max_attempts,
+            strategy,
+            initial_delay: spans[0],
+            multiplier: numbers[0],
+            max_delay: spans[1],
+            min_delay: spans[2],
+            jitter,
+            jitter_proportion: numbers[1],
+            min_attempt_time: spans[3],
+            pushback_max: spans[4],
+            pushback_spread: spans[5],
+            budget_ratio: numbers[2],
+            budget_ttl: spans[6],
+            open_for: spans[7],
+            open_multiplier: numbers[3],
+            open_max: spans[8],
+            slow_after: spans[0],
+        },
+    )
+}
+
+fn any_update() -> impl Strategy<Value = proto::Update> {
+    let words = (-1..9_i32, -1..5_i32, any::<u64>());
+    let allowance = proptest::option::of(any::<f64>());
+    let policy = proptest::option::of(any_policy());
+    (words, any_duration(), policy, allowance).prop_map(
+        |((state, first_attempts, epoch), valid_for, policy, allowance)| proto::Update {
+            dependency: "payments".into(),
+            state,
+            epoch,
+            first_attempts,
+            valid_for,
+            policy,
+            offline_allowance: allowance.map(|retries_per_second| proto::OfflineAllowance {
+                retries_per_second,
+                known_clients: 0,
+            }),
+        },
+    )
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -245,7 +292,9 @@ proptest! {
     #[test]
     fn cl4_no_answer_makes_a_call_outlive_its_deadline_or_exceed_its_attempts(
         answers in proptest::collection::vec(any_response(), 1..20),
+        update in any_update(),
         waits in any::<bool>(),
+        goes_away in any::<bool>(),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -257,12 +306,18 @@ proptest! {
             let service = Scripted::new(move |_| {
                 Reply::Answer(Box::new(answers.next().unwrap_or_default()))
             });
+            service.pushes(update);
+            let client = service.client();
+            client.connect(Duration::from_secs(1)).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            if goes_away {
+                service.kill();
+            }
             let deadline = Duration::from_secs(20);
             let on_denied = if waits { OnDenied::Wait } else { OnDenied::Fail };
             let begun = Instant::now();
             let calls = AtomicU32::new(0);
-            let call = service
-                .client()
+            let call = client
                 .call(idempotent().deadline(deadline).max_attempts(4))
                 .on_denied(on_denied);
             let result = call

@@ -1,10 +1,14 @@
 //! The client against a scripted service.
 
+mod alone;
 mod away;
+mod cost;
 mod fleet;
 mod hostile;
 mod layer;
 mod load;
+mod on_state;
 mod reports;
 mod server;
 mod sockets;
+mod supervisor;

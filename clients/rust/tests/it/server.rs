@@ -2,6 +2,7 @@
 //! within the process.
 
 use std::{
+    collections::HashSet,
     io,
     pin::Pin,
     sync::{
@@ -37,6 +38,13 @@ pub enum Reply {
     Late(Duration, Box<proto::AcquireResponse>),
 }
 
+/// One thing that came over the wire.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arrival {
+    Question { attempt: u32 },
+    Report { tallies: usize, permits: usize },
+}
+
 type Script = Box<dyn FnMut(&proto::AcquireRequest) -> Reply + Send>;
 
 #[derive(Clone)]
@@ -50,6 +58,10 @@ struct Shared {
     batches: Mutex<Vec<usize>>,
     reports: Mutex<Vec<proto::ReportRequest>>,
     hellos: Mutex<Vec<proto::Hello>>,
+    subscriptions: Mutex<Vec<proto::Subscribe>>,
+    /// Questions and reports, as they came.
+    arrivals: Mutex<Vec<Arrival>>,
+    live: Mutex<Vec<mpsc::Sender<Result<proto::SessionResponse, Status>>>>,
     sessions: AtomicUsize,
     unary_only: AtomicBool,
     takes_reports: AtomicBool,
@@ -68,6 +80,9 @@ impl Scripted {
                 batches: Mutex::default(),
                 reports: Mutex::default(),
                 hellos: Mutex::default(),
+                subscriptions: Mutex::default(),
+                arrivals: Mutex::default(),
+                live: Mutex::default(),
                 sessions: AtomicUsize::new(0),
                 unary_only: AtomicBool::new(false),
                 takes_reports: AtomicBool::new(true),
@@ -101,6 +116,7 @@ impl Scripted {
     /// Breaks all connections and refuses new ones.
     pub fn kill(&self) {
         self.shared.up.lock().unwrap().take();
+        self.shared.live.lock().unwrap().clear();
         for wire in self.shared.wires.lock().unwrap().drain(..) {
             wire.abort();
         }
@@ -114,8 +130,37 @@ impl Scripted {
         self.shared.takes_reports.store(takes, SeqCst);
     }
 
+    /// Pushes an update at the beginning of each session.
     pub fn pushes(&self, update: proto::Update) {
         self.shared.updates.lock().unwrap().push(update);
+    }
+
+    /// Pushes an update on all sessions now. It has arrived when this returns.
+    pub async fn pushes_now(&self, update: proto::Update) {
+        for session in self.shared.live.lock().unwrap().iter() {
+            drop(session.try_send(Ok(pushed(update.clone()))));
+        }
+        tokio::time::sleep(Duration::from_micros(1)).await;
+    }
+
+    pub fn arrivals(&self) -> Vec<Arrival> {
+        self.shared.arrivals.lock().unwrap().clone()
+    }
+
+    pub fn subscriptions(&self) -> Vec<proto::Subscribe> {
+        self.shared.subscriptions.lock().unwrap().clone()
+    }
+
+    /// All tallies, but those of reports that were repeated.
+    pub fn tallies(&self) -> Vec<proto::Tally> {
+        let mut seen = HashSet::new();
+        let mut tallies = Vec::new();
+        for report in self.reports() {
+            if seen.insert(report.sequence) {
+                tallies.extend(report.entries.into_iter().filter_map(tally_of));
+            }
+        }
+        tallies
     }
 
     pub fn questions(&self) -> Vec<proto::AcquireRequest> {
@@ -177,6 +222,8 @@ impl Scripted {
 
     fn answer(&self, question: &proto::AcquireRequest) -> Reply {
         self.shared.questions.lock().unwrap().push(question.clone());
+        let attempt = question.attempt;
+        self.arrived(Arrival::Question { attempt });
         (self.shared.script.lock().unwrap())(question)
     }
 
@@ -208,12 +255,20 @@ impl Scripted {
         Some(proto::AcquireBatchResponse { items })
     }
 
+    fn arrived(&self, arrival: Arrival) {
+        self.shared.arrivals.lock().unwrap().push(arrival);
+    }
+
     fn take_report(&self, report: proto::ReportRequest) -> Option<proto::ReportResponse> {
         let result = proto::ReportResult {
             applied: true,
             reason: proto::ReportReason::Ok.into(),
         };
         let results = vec![result; report.entries.len()];
+        let entries = report.entries.iter().cloned();
+        let tallies = entries.filter_map(tally_of).count();
+        let permits = report.entries.len() - tallies;
+        self.arrived(Arrival::Report { tallies, permits });
         self.shared.reports.lock().unwrap().push(report);
         let takes = self.shared.takes_reports.load(SeqCst);
         takes.then_some(proto::ReportResponse { results })
@@ -226,7 +281,10 @@ impl Scripted {
                 self.shared.hellos.lock().unwrap().push(hello);
                 return None;
             }
-            Asked::Subscribe(_) => return None,
+            Asked::Subscribe(subscribe) => {
+                self.shared.subscriptions.lock().unwrap().push(subscribe);
+                return None;
+            }
             Asked::Acquire(batch) => Said::Acquired(self.answer_all(batch).await?),
             Asked::Report(report) => Said::Reported(self.take_report(report)?),
         };
@@ -266,6 +324,13 @@ impl CoordinatorService for Scripted {
 
     type SessionStream = Pin<Box<dyn Stream<Item = Result<proto::SessionResponse, Status>> + Send>>;
 
+    async fn plan_check(
+        &self,
+        _: Request<holdoff_client::proto::PlanCheckRequest>,
+    ) -> Result<Response<holdoff_client::proto::PlanCheckResponse>, Status> {
+        Err(Status::failed_precondition("no checks are planned here"))
+    }
+
     async fn session(
         &self,
         request: Request<Streaming<proto::SessionRequest>>,
@@ -276,12 +341,9 @@ impl CoordinatorService for Scripted {
         self.shared.sessions.fetch_add(1, SeqCst);
         let (out, responses) = mpsc::channel(64);
         for update in self.shared.updates.lock().unwrap().clone() {
-            let pushed = proto::SessionResponse {
-                id: 0,
-                message: Some(proto::session_response::Message::Update(update)),
-            };
-            out.try_send(Ok(pushed)).unwrap();
+            out.try_send(Ok(pushed(update))).unwrap();
         }
+        self.shared.live.lock().unwrap().push(out.clone());
         let (service, mut requests) = (self.clone(), request.into_inner());
         tokio::spawn(async move {
             while let Some(Ok(request)) = requests.next().await {
@@ -316,8 +378,63 @@ pub fn failover(services: [&Scripted; 2]) -> Client {
 pub fn kind_of(entry: &proto::ReportEntry) -> proto::OutcomeKind {
     match entry.entry.as_ref().unwrap() {
         proto::report_entry::Entry::Result(result) => result.outcome.as_ref().unwrap().kind(),
-        proto::report_entry::Entry::Tally(_) => panic!("this client sends no tallies yet"),
+        proto::report_entry::Entry::Tally(_) => panic!("a tally: {entry:?}"),
     }
+}
+
+fn tally_of(entry: proto::ReportEntry) -> Option<proto::Tally> {
+    match entry.entry {
+        Some(proto::report_entry::Entry::Tally(tally)) => Some(tally),
+        Some(proto::report_entry::Entry::Result(_)) | None => None,
+    }
+}
+
+fn pushed(update: proto::Update) -> proto::SessionResponse {
+    proto::SessionResponse {
+        id: 0,
+        message: Some(proto::session_response::Message::Update(update)),
+    }
+}
+
+/// A closed breaker lets first attempts of `payments` go, for fifteen seconds.
+pub fn go(epoch: u64) -> proto::Update {
+    proto::Update {
+        dependency: "payments".into(),
+        state: proto::BreakerState::Closed.into(),
+        epoch,
+        first_attempts: proto::FirstAttempts::Go.into(),
+        valid_for: Some(wire(Duration::from_secs(15))),
+        ..Default::default()
+    }
+}
+
+/// An open breaker refuses those of `payments`.
+pub fn refuse(epoch: u64, valid_for: Duration) -> proto::Update {
+    proto::Update {
+        state: proto::BreakerState::Open.into(),
+        first_attempts: proto::FirstAttempts::Refuse.into(),
+        valid_for: Some(wire(valid_for)),
+        ..go(epoch)
+    }
+}
+
+/// The sum of tallies, whatever their epochs.
+pub fn sum(tallies: &[proto::Tally]) -> proto::Tally {
+    let mut sum = proto::Tally::default();
+    let mut latency = Duration::ZERO;
+    for tally in tallies {
+        sum.first_attempts += tally.first_attempts;
+        sum.successes += tally.successes;
+        sum.failures += tally.failures;
+        sum.timeouts += tally.timeouts;
+        sum.throttled += tally.throttled;
+        sum.rejected += tally.rejected;
+        sum.slow += tally.slow;
+        sum.ignored += tally.ignored;
+        latency += Duration::try_from(tally.latency_sum.unwrap()).unwrap();
+    }
+    sum.latency_sum = Some(wire(latency));
+    sum
 }
 
 pub fn wire(duration: Duration) -> prost_types::Duration {

@@ -122,6 +122,7 @@ pub(super) fn look_at_breaker(
         return Ok(false);
     }
     let asker = asker(ask);
+    look_at_fault(policy, record, ask, asker, context)?;
     let spread = policy.breaker.spread;
     let probes_from = context.probes_from(policy);
     match record
@@ -176,6 +177,32 @@ pub(super) fn look_at_breaker(
             },
         }),
     }
+}
+
+/// The breaker that the caller's own instance may have.
+fn look_at_fault(
+    policy: &Policy,
+    record: &Record,
+    ask: &Ask,
+    asker: Asker,
+    context: &Context,
+) -> Result<(), Denial> {
+    let spared = asker == Asker::FirstAttempt && is_spared(policy, record);
+    if policy.breaker.mode != Mode::Enforce || spared {
+        return Ok(());
+    }
+    let (breaker, now) = (&record.breaker, context.now);
+    let refused = match ask.question {
+        // Its grant was the one try.
+        Question::Confirm(_) => breaker.refused_still(ask.caller, now),
+        Question::First | Question::Retry { .. } | Question::Hedge { .. } => {
+            breaker.refused(ask.caller, now)
+        }
+    };
+    refused.map_or(Ok(()), |left| {
+        let (reason, spread) = (DenialReason::CallerFault, policy.breaker.spread);
+        Err(later(reason, left, spread, context, Facts::Left(left)))
+    })
 }
 
 pub(super) fn asker(ask: &Ask) -> Asker {

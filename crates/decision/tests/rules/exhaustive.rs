@@ -271,7 +271,7 @@ impl Walk {
             }
             let ask = an_ask(Question::First);
             if let Ok(grant) = acquire(&self.policy, &mut record, &ask, &context).verdict {
-                report(&self.policy, &mut record, &grant.permit, &OK, &context);
+                report(&self.policy, &mut record, &grant.permit, &OK, 1, &context);
             } else {
                 context.now = context.now + TICK;
             }
@@ -382,7 +382,14 @@ impl Walk {
         let context = next.context();
         let before = state_of(&next.record);
         let outcome = if good { OK } else { FAIL };
-        let reported = report(&self.policy, &mut next.record, &permit, &outcome, &context);
+        let reported = report(
+            &self.policy,
+            &mut next.record,
+            &permit,
+            &outcome,
+            1,
+            &context,
+        );
         if matches!(reported, Reported::Ok | Reported::StaleEpoch) {
             next.leases.retain(|lease| lease.0 != permit.serial);
         }

@@ -17,6 +17,8 @@ pub struct Fleet {
     pub now: Time,
     pub sample: Sample,
     pub restarted: Option<Time>,
+    /// The instance that asks and reports.
+    pub caller: u64,
 }
 
 pub fn secs(seconds: f64) -> Nanos {
@@ -81,11 +83,18 @@ impl Fleet {
             now: Time::ORIGIN,
             sample: Sample::default(),
             restarted: None,
+            caller: 1,
         }
     }
 
     pub fn at(&mut self, seconds: f64) -> &mut Self {
         self.now = at(seconds);
+        self
+    }
+
+    /// From now on this instance asks and reports.
+    pub fn by(&mut self, caller: u64) -> &mut Self {
+        self.caller = caller;
         self
     }
 
@@ -103,30 +112,62 @@ impl Fleet {
     }
 
     pub fn first(&mut self) -> Result<Grant, Denial> {
-        self.ask(an_ask(Question::First)).verdict
+        let caller = self.caller;
+        self.ask(Ask {
+            caller,
+            ..an_ask(Question::First)
+        })
+        .verdict
     }
 
     pub fn retry(&mut self, attempt: u32, permit: Permit, outcome: Outcome) -> Answer {
         let previous = after(permit, outcome);
-        self.ask(an_ask(Question::Retry { attempt, previous }))
+        let caller = self.caller;
+        self.ask(Ask {
+            caller,
+            ..an_ask(Question::Retry { attempt, previous })
+        })
     }
 
     pub fn hedge(&mut self, attempt: u32) -> Result<Grant, Denial> {
-        self.ask(an_ask(Question::Hedge { attempt })).verdict
+        let caller = self.caller;
+        self.ask(Ask {
+            caller,
+            ..an_ask(Question::Hedge { attempt })
+        })
+        .verdict
     }
 
     pub fn confirm(&mut self, permit: Permit) -> Result<Grant, Denial> {
-        self.ask(an_ask(Question::Confirm(permit))).verdict
+        let caller = self.caller;
+        self.ask(Ask {
+            caller,
+            ..an_ask(Question::Confirm(permit))
+        })
+        .verdict
     }
 
     pub fn report(&mut self, permit: Permit, outcome: Outcome) -> Reported {
         let context = self.context();
-        report(&self.policy, &mut self.record, &permit, &outcome, &context)
+        report(
+            &self.policy,
+            &mut self.record,
+            &permit,
+            &outcome,
+            self.caller,
+            &context,
+        )
     }
 
     pub fn tally(&mut self, count: Tally) -> Reported {
         let context = self.context();
-        tally(&self.policy, &mut self.record, &count, &context)
+        tally(
+            &self.policy,
+            &mut self.record,
+            &count,
+            self.caller,
+            &context,
+        )
     }
 
     /// A call that is granted at once and ends at once.
@@ -169,7 +210,7 @@ impl Fleet {
             .into_iter()
             .filter_map(|change| match change {
                 Change::Transition { from, to, .. } => Some((from, to)),
-                Change::Held(_) => None,
+                Change::Held(_) | Change::Caller(_) => None,
             })
             .collect()
     }

@@ -1,6 +1,7 @@
 //! The vectors that all languages share: `tests/vectors/*.json`, described in
 //! `docs/vectors.md`. Here they meet the Rust rules.
 
+mod instances;
 mod plans;
 mod simple;
 mod stories;

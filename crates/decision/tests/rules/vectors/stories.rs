@@ -422,6 +422,7 @@ fn reason_name(reason: R) -> &'static str {
         R::RetryUnsafe => "RETRY_UNSAFE",
         R::HedgeRefused => "HEDGE_REFUSED",
         R::Held => "HELD",
+        R::CallerFault => "CALLER_FAULT",
         R::BreakerOpen => "BREAKER_OPEN",
         R::ProbeInProgress => "PROBE_IN_PROGRESS",
         R::Recovering => "RECOVERING",

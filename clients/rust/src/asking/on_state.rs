@@ -1,0 +1,93 @@
+//! First attempts on pushed state: made or refused without a question, and told afterwards.
+
+use std::sync::Arc;
+
+use tokio::{runtime::Handle, time::Instant};
+
+use super::{Asking, Made, call_id::CallId, may_have_arrived};
+use crate::{
+    client::{Client, Mode},
+    counters::add,
+    denied::Denied,
+    link::Link,
+    outcome::{Outcome, OutcomeKind},
+    permit::{Permit, Terms},
+    proto,
+    pushed::{OnState, Word},
+    question::Safety,
+    wire,
+};
+
+impl Asking {
+    /// `None`: the service is to be asked.
+    pub(super) fn on_pushed_state(&self) -> Option<Result<Permit, Denied>> {
+        if self.is_extra() {
+            return None;
+        }
+        let inner = self.client.inner();
+        let Mode::Fleet(link) = &inner.mode else {
+            return None;
+        };
+        match link.shared().pushed.word(&self.question.dependency) {
+            Word::Go(on) => {
+                add(&inner.counting.pushed_grants, 1);
+                let terms = Terms::at_once(Made::OnState(on));
+                Some(Permit::try_new(self.clone(), terms, Instant::now()))
+            }
+            Word::Refuse(denied) => {
+                add(&inner.counting.pushed_denials, 1);
+                Some(Err(denied))
+            }
+            Word::Ask => None,
+        }
+    }
+}
+
+/// Tells how an attempt on pushed state ended that no question has told of. It is tallied;
+/// but a tally has no place for a wait that the dependency asked for, and that may hold the
+/// whole fleet. Such an outcome goes with a question about a retry that is sure to be denied.
+pub(crate) fn tell(
+    client: &Client,
+    link: &Link,
+    dependency: &Arc<str>,
+    on: OnState,
+    outcome: &Outcome,
+) {
+    let may_hold = outcome.pushback.is_some() && outcome.kind != OutcomeKind::Success;
+    let runtime = Handle::try_current().ok().filter(|_| may_hold);
+    let reports = &link.shared().reports;
+    match runtime {
+        None => reports.tally(dependency, on, outcome),
+        Some(runtime) => {
+            reports.begin_telling();
+            let asked = ask_in_vain(client.clone(), dependency.clone(), on, outcome.clone());
+            runtime.spawn(asked);
+        }
+    }
+}
+
+async fn ask_in_vain(client: Client, dependency: Arc<str>, on: OnState, outcome: Outcome) {
+    let inner = client.inner();
+    let Mode::Fleet(link) = &inner.mode else {
+        return;
+    };
+    let request = proto::AcquireRequest {
+        dependency: dependency.to_string(),
+        attempt: 2,
+        // Only what certainly was not sent could be granted, and that is given back.
+        safety: wire::write_safety(Safety::Unsafe),
+        previous: Some(proto::Previous {
+            made_under: Some(proto::previous::MadeUnder::Epoch(on.epoch)),
+            outcome: Some(wire::write_outcome(&outcome)),
+        }),
+        call_id: CallId::new(None).to_string(),
+        ..Default::default()
+    };
+    let shared = link.shared();
+    match link.ask(request, inner.timeout).await {
+        Ok(response) => shared.give_back(response),
+        Err(no) if may_have_arrived(&no) => {}
+        Err(_) => shared.reports.tally(&dependency, on, &outcome),
+    }
+    shared.reports.end_telling();
+}

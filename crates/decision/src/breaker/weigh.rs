@@ -1,0 +1,169 @@
+//! What the evidence comes to: the detector's word, under the rules of whom it comes from.
+
+use super::{Breaker, Cause, Evidence, watches_slow};
+use crate::{
+    Nanos, Time,
+    detector::{Detector, THRESHOLD},
+    evidence::{Heard, Judged, News, RECENT, Reporters},
+    policy::{self, Detect},
+    window::Window,
+};
+
+impl Breaker {
+    /// Notes that an attempt of this instance ended.
+    pub fn note_reporter(&mut self, reporter: u64, now: Time) {
+        self.recent.note(reporter, RECENT, now);
+        if let Some(reporters) = self.reporters_mut() {
+            reporters.note(reporter, now);
+        }
+    }
+
+    /// How long calls of this instance are refused on their own; `None`: they are not.
+    pub fn refused(&self, caller: u64, now: Time) -> Option<Nanos> {
+        self.reporters()?.refused(caller, now)
+    }
+
+    /// As [`Self::refused`], for a call that was granted before.
+    pub fn refused_still(&self, caller: u64, now: Time) -> Option<Nanos> {
+        self.reporters()?.refused_still(caller, now)
+    }
+
+    /// Whether this instance has a breaker of its own: its calls are refused, or are tries.
+    pub fn has_fault(&self, caller: u64) -> bool {
+        self.reporters()
+            .is_some_and(|reporters| reporters.has_fault(caller))
+    }
+
+    /// Notes that an instance was granted a call, which may take until `until`.
+    pub fn note_try(&mut self, caller: u64, until: Time) {
+        if let Some(reporters) = self.reporters_mut() {
+            reporters.try_once(caller, until);
+        }
+    }
+
+    /// Instances that have a breaker of their own.
+    pub fn faults(&self) -> usize {
+        self.reporters().map_or(0, |reporters| reporters.faults())
+    }
+
+    /// Whether anything is kept of instances.
+    pub fn tracks_reporters(&self) -> bool {
+        self.reporters().is_some()
+    }
+
+    /// Instances that have failed lately, of which something is kept.
+    pub fn reporters_tracked(&self) -> usize {
+        self.reporters().map_or(0, |reporters| reporters.tracks())
+    }
+
+    /// Whose fault began or ended since this was last called.
+    pub fn take_news(&mut self) -> Option<News> {
+        self.reporters_mut()?.take_news()
+    }
+
+    /// Frees what is kept of instances when nothing has failed for long.
+    pub fn forget_quiet(&mut self, now: Time) {
+        if (self.reporters()).is_some_and(|reporters| reporters.is_quiet(now)) {
+            self.forget_reporters();
+        }
+    }
+
+    pub(super) fn forget_reporters(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.reporters = None;
+            self.free_rare();
+        }
+    }
+
+    fn reporters(&self) -> Option<&Reporters> {
+        self.rare.as_ref()?.reporters.as_deref()
+    }
+
+    fn reporters_mut(&mut self) -> Option<&mut Reporters> {
+        self.rare.as_mut()?.reporters.as_deref_mut()
+    }
+
+    /// Adds evidence and says whether it is enough.
+    pub(super) fn weigh(
+        &mut self,
+        policy: &policy::Breaker,
+        heard: &Heard,
+        now: Time,
+    ) -> Option<Cause> {
+        let at = heard.at;
+        let before = self.suspicion(at) * THRESHOLD;
+        self.track(policy, heard, before, now);
+        let (reporters, recent) = (self.rare.as_mut(), &self.recent);
+        let reporters = reporters.and_then(|rare| rare.reporters.as_deref_mut());
+        let counts = heard.counts;
+        match &policy.detect {
+            Detect::Adaptive => {
+                let detector = self.evidence.detector();
+                let weights = detector.weights();
+                let good = counts.calls.saturating_sub(counts.failures);
+                let mut trips = detector.record(good, counts.failures, at);
+                let judged = reporters.map(|known| known.weigh(policy, weights, heard, recent));
+                if let Some(Judged::Fleet(judged)) = judged {
+                    detector.set(judged.sum);
+                    trips = judged.trips;
+                }
+                trips.then(|| Cause::Suspicion(detector.suspicion(at)))
+            }
+            Detect::Window(thresholds) => {
+                let window = self.evidence.window(thresholds, now);
+                match heard.reporter {
+                    Some(_) => window.record_all(counts, at),
+                    None => window.record_silent(counts.failures > 0, counts.calls, at),
+                }
+                let reached = match reporters
+                    .map(|known| known.judge(policy, thresholds, window, heard, recent, now))
+                {
+                    Some(Judged::Fleet(reached)) => reached,
+                    Some(Judged::Alone) | None => {
+                        window.reached(thresholds, watches_slow(policy), now)
+                    }
+                };
+                reached.map(Cause::Window)
+            }
+        }
+    }
+
+    /// Tracks instances from the first failure on.
+    fn track(&mut self, policy: &policy::Breaker, heard: &Heard, sum: f32, now: Time) {
+        let bad = heard.counts.failures > 0 || (watches_slow(policy) && heard.counts.slow > 0);
+        if !bad || self.reporters().is_some() {
+            return;
+        }
+        let mut reporters = Box::new(Reporters::new(sum, now));
+        if let Some(reporter) = heard.reporter {
+            reporters.note(reporter, now);
+        }
+        self.rare.get_or_insert_default().reporters = Some(reporters);
+    }
+}
+
+impl Evidence {
+    fn detector(&mut self) -> &mut Detector {
+        if let Self::Window(_) = self {
+            *self = Self::Adaptive(Detector::default());
+        }
+        match self {
+            Self::Adaptive(detector) => detector,
+            Self::Window(_) => unreachable!("replaced above"),
+        }
+    }
+
+    fn window(&mut self, policy: &policy::Window, now: Time) -> &mut Window {
+        let fits = match self {
+            Self::Window(window) => window.fits(policy.size),
+            Self::Adaptive(_) => false,
+        };
+        if !fits {
+            *self = Self::Window(Box::new(Window::new(policy.size, now)));
+        }
+        match self {
+            Self::Window(window) => window,
+            Self::Adaptive(_) => unreachable!("replaced above"),
+        }
+    }
+}

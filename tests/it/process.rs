@@ -1,0 +1,658 @@
+//! The real binary as a process: what it refuses to start with, and what a kill leaves.
+//!
+//! Real time and real disks here, since they are what is tested. What is waited for is the
+//! process: its first line, a message of its own, or its end.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Read},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use holdoff_client::proto::{
+    BreakerState, DenialReason, EventKind, GetPolicyRequest, ListEventsRequest, OutcomeKind,
+    OverrideKind, PutPolicyRequest, ReportReason, WatchEventsRequest,
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+use crate::{harness::*, overrides::forced};
+
+use OutcomeKind::Failure;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_holdoff");
+/// Far longer than a start takes on a busy machine.
+const START_WITHIN: Duration = Duration::from_secs(30);
+
+fn serve(arguments: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command
+        .args(["serve", "--http", "off", "--workers", "2"])
+        .args(arguments);
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HOLDOFF_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// A service that runs until it is killed, at the latest when it is dropped.
+struct Running {
+    child: Child,
+    url: String,
+}
+
+impl Running {
+    fn start(data_dir: &Path, policies: &Path) -> Self {
+        let (data_dir, policies) = (data_dir.to_str().unwrap(), policies.to_str().unwrap());
+        let mut child = serve(&[
+            "--listen",
+            "127.0.0.1:0",
+            "--data-dir",
+            data_dir,
+            "--policies",
+            policies,
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let address = line
+            .trim()
+            .strip_prefix("holdoff: gRPC on ")
+            .expect("it says where it listens");
+        let url = format!("http://{address}");
+        Self { child, url }
+    }
+
+    /// SIGKILL: nothing of it runs any more when this returns.
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a process that should refuse to start says, and its exit code.
+fn refuses(arguments: &[&str]) -> (i32, String) {
+    let mut child = serve(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if begun.elapsed() > START_WITHIN {
+            let _ = child.kill();
+            panic!("it started: {arguments:?}");
+        }
+        std::thread::yield_now();
+    };
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert!(!said.contains("panicked"), "{said}");
+    (status.code().expect("it exits by itself"), said)
+}
+
+fn written(dir: &Path, name: &str, text: &str) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn what_it_cannot_start_with_is_refused_at_once_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let busy_at = busy.local_addr().unwrap().to_string();
+    let bad = written(
+        dir.path(),
+        "bad.yaml",
+        "version: 1\nnamespaces:\n  default:\n    defaults:\n      retry: {max_attempts: 0}\n",
+    );
+    let bad = bad.to_str().unwrap();
+    let missing = dir.path().join("missing.yaml");
+    let missing = missing.to_str().unwrap();
+    let file = written(dir.path(), "file", "");
+    let file = file.to_str().unwrap();
+    for (arguments, names) in [
+        (vec!["--listen", &*busy_at], &*busy_at),
+        (
+            vec!["--listen", "127.0.0.1:0", "--policies", missing],
+            missing,
+        ),
+        (
+            vec!["--listen", "127.0.0.1:0", "--policies", bad],
+            "bad.yaml:5",
+        ),
+        (
+            vec!["--listen", "127.0.0.1:0", "--policies", bad],
+            "max_attempts",
+        ),
+        (vec!["--listen", "127.0.0.1:0", "--data-dir", file], file),
+        (vec!["--listen", "0.0.0.0:0"], "--insecure"),
+        (vec!["--listen", "[::]:0"], "--insecure"),
+        (vec!["--listen", "nonsense"], "--listen"),
+        (
+            vec!["--listen", "127.0.0.1:0", "--workers", "0"],
+            "--workers",
+        ),
+        (
+            vec!["--listen", "127.0.0.1:0", "--unheard-of"],
+            "--unheard-of",
+        ),
+    ] {
+        let (code, said) = refuses(&arguments);
+        assert!(code == 1 || code == 2, "{arguments:?}: {code}");
+        assert!(said.contains(names), "{arguments:?}: {said}");
+    }
+    drop(busy);
+}
+
+#[test]
+fn a_data_directory_in_use_is_refused_with_the_number_of_its_user() {
+    let dir = tempfile::tempdir().unwrap();
+    let policies = written(dir.path(), "policies.yaml", "version: 1\n");
+    let data = dir.path().join("data");
+    let mut first = Running::start(&data, &policies);
+    let (code, said) = refuses(&[
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        data.to_str().unwrap(),
+    ]);
+    assert_eq!(code, 1);
+    assert!(said.contains(data.to_str().unwrap()), "{said}");
+    assert!(said.contains(&first.child.id().to_string()), "{said}");
+    first.kill();
+    drop(Running::start(&data, &policies));
+}
+
+#[tokio::test]
+async fn a_port_in_use_by_another_holdoff_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let policies = written(dir.path(), "policies.yaml", "version: 1\n");
+    let running = Running::start(&dir.path().join("data"), &policies);
+    let at = running.url.strip_prefix("http://").unwrap();
+    let (code, said) = refuses(&["--listen", at]);
+    assert_eq!(code, 1);
+    assert!(said.contains(at), "{said}");
+    Client::connect(&running.url)
+        .await
+        .granted(first("d"))
+        .await;
+}
+
+/// Everything that was acknowledged, by name.
+#[derive(Default)]
+struct Acknowledged {
+    /// What holds, and what was on its way when the service died: either may be there.
+    overrides: BTreeMap<String, (Option<OverrideKind>, Option<OverrideKind>)>,
+    policies: BTreeMap<String, (Option<u32>, Option<u32>)>,
+    trips: BTreeMap<String, Trip>,
+    /// Trips that somebody who watches events was told of.
+    told: Vec<(String, u64)>,
+    permits: Vec<bytes::Bytes>,
+    boot: u64,
+}
+
+struct Trip {
+    epoch: u64,
+    left_ms: f64,
+    seen: Instant,
+}
+
+const POLICIES: &str = "
+version: 1
+namespaces:
+  default:
+    defaults:
+      breaker: {window: 10, min_calls: 5, open_for: 10m, open_max: 10m, probe_lease: 10m, permit_ttl: 10m}
+      budget: {ratio: 0, floor_per_second: 1, ttl: 60s}
+    dependencies:
+      brief: {breaker: {window: 10, min_calls: 5, open_for: 1ms, probe_lease: 10m}}
+";
+
+#[tokio::test]
+async fn what_was_acknowledged_survives_a_kill_at_any_instant() {
+    const ROUNDS: usize = 18;
+    let seed =
+        std::env::var("SEED").map_or_else(|_| rand::rng().random(), |seed| seed.parse().unwrap());
+    eprintln!("SEED={seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    let dir = tempfile::tempdir().unwrap();
+    let policies = written(dir.path(), "policies.yaml", POLICIES);
+    let data = dir.path().join("data");
+    let mut known = Acknowledged::default();
+    for round in 0..ROUNDS {
+        let mut running = Running::start(&data, &policies);
+        let mut client = Client::connect(&running.url).await;
+        check(&mut client, &mut known, round).await;
+        let deadline = Duration::from_millis(random.random_range(5..250));
+        let watched = client.operates.watch_events(WatchEventsRequest::default());
+        let mut watched = watched.await.unwrap().into_inner();
+        let watching = tokio::spawn(async move {
+            let mut told = Vec::new();
+            while let Ok(Some(message)) = watched.message().await {
+                let event = message.event.unwrap();
+                if event.kind() == EventKind::Tripped {
+                    told.push((event.dependency.clone(), event.epoch));
+                }
+            }
+            told
+        });
+        let (url, work_seed) = (running.url.clone(), random.random());
+        #[allow(clippy::disallowed_methods, reason = "a real process is killed")]
+        let killer = tokio::task::spawn_blocking(move || {
+            std::thread::sleep(deadline);
+            running.kill();
+        });
+        work(&url, &mut known, round, work_seed).await;
+        killer.await.unwrap();
+        known.told.extend(watching.await.unwrap());
+    }
+    let mut running = Running::start(&data, &policies);
+    let mut client = Client::connect(&running.url).await;
+    check(&mut client, &mut known, ROUNDS).await;
+    assert!(
+        known.trips.len() > ROUNDS / 2,
+        "{} trips",
+        known.trips.len()
+    );
+    assert!(known.overrides.len() > 2 && known.policies.len() > 2);
+    running.kill();
+}
+
+/// Operates the service until it is gone.
+async fn work(url: &str, known: &mut Acknowledged, round: usize, seed: u64) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut client = Client::connect(url).await;
+    for n in 0.. {
+        let going_on = match random.random_range(0..4) {
+            0 => order(&mut client, known, &mut random).await,
+            1 => put(&mut client, known, &mut random).await,
+            2 => trip(&mut client, known, &format!("trip-{round}-{n}")).await,
+            _ => ask(&mut client, known).await,
+        };
+        if going_on.is_none() {
+            return;
+        }
+    }
+}
+
+async fn order(client: &mut Client, known: &mut Acknowledged, random: &mut StdRng) -> Option<()> {
+    let name = format!("forced-{}", random.random_range(0..6));
+    let wanted = match random.random_range(0..3) {
+        0 => None,
+        1 => Some(OverrideKind::ForceOpen),
+        _ => Some(OverrideKind::ForceClosed),
+    };
+    let entry = known.overrides.entry(name.clone()).or_default();
+    if wanted.is_none() && entry.0.is_none() {
+        return Some(());
+    }
+    entry.1 = wanted;
+    let answered = match wanted {
+        Some(kind) => client.force(forced(&name, kind)).await,
+        None => client.release(&name).await,
+    };
+    answered.ok()?;
+    entry.0 = wanted;
+    Some(())
+}
+
+async fn put(client: &mut Client, known: &mut Acknowledged, random: &mut StdRng) -> Option<()> {
+    let name = format!("policy-{}", random.random_range(0..6));
+    let attempts = random.random_range(4..900);
+    let entry = known.policies.entry(name.clone()).or_default();
+    entry.1 = Some(attempts);
+    let request = PutPolicyRequest {
+        name,
+        document: format!("retry: {{max_attempts: {attempts}}}"),
+        owner: "ada".into(),
+        ..Default::default()
+    };
+    client.operates.put_policy(request).await.ok()?;
+    entry.0 = Some(attempts);
+    Some(())
+}
+
+async fn trip(client: &mut Client, known: &mut Acknowledged, name: &str) -> Option<()> {
+    for _ in 0..5 {
+        let answer = client.asks.acquire(first(name)).await.ok()?.into_inner();
+        let permit = grant_of(answer).permit;
+        let report = holdoff_client::proto::ReportRequest {
+            entries: vec![result(&permit, outcome(Failure))],
+            ..Default::default()
+        };
+        client.asks.report(report).await.ok()?;
+    }
+    let request = holdoff_client::proto::GetDependencyRequest {
+        dependency: name.into(),
+        ..Default::default()
+    };
+    let seen = client.operates.get_dependency(request).await.ok()?;
+    let seen = seen.into_inner().dependency.unwrap();
+    assert_eq!(seen.state(), BreakerState::Open);
+    let trip = Trip {
+        epoch: seen.epoch,
+        left_ms: ms(seen.open_for),
+        seen: Instant::now(),
+    };
+    known.trips.insert(name.to_owned(), trip);
+    Some(())
+}
+
+async fn ask(client: &mut Client, known: &mut Acknowledged) -> Option<()> {
+    let answer = client.asks.acquire(first("asked")).await.ok()?.into_inner();
+    known.permits.push(grant_of(answer).permit);
+    Some(())
+}
+
+/// Looks at all that was acknowledged, as the first thing after a start.
+async fn check(client: &mut Client, known: &mut Acknowledged, round: usize) {
+    let boot = boot(client).await;
+    assert!(boot > known.boot, "boot {boot} after {}", known.boot);
+    known.boot = boot;
+    for (name, allowed) in &mut known.overrides {
+        let request = holdoff_client::proto::GetDependencyRequest {
+            dependency: name.clone(),
+            ..Default::default()
+        };
+        let seen = match client.operates.get_dependency(request).await {
+            Ok(seen) => seen.into_inner().dependency.unwrap().r#override,
+            Err(status) => {
+                assert_eq!(status.code(), tonic::Code::NotFound);
+                None
+            }
+        };
+        let seen = seen.map(|order| order.kind());
+        assert!(
+            seen == allowed.0 || seen == allowed.1,
+            "{name}: {seen:?}, not {allowed:?}"
+        );
+        *allowed = (seen, seen);
+    }
+    for (name, allowed) in &mut known.policies {
+        let request = GetPolicyRequest {
+            dependency: name.clone(),
+            ..Default::default()
+        };
+        let policy = client
+            .operates
+            .get_policy(request)
+            .await
+            .unwrap()
+            .into_inner();
+        let value = policy
+            .values
+            .into_iter()
+            .find(|value| value.field == "retry.max_attempts")
+            .unwrap();
+        let seen = (value.origin != "built-in").then(|| value.value.parse().unwrap());
+        assert!(
+            seen == allowed.0 || seen == allowed.1,
+            "{name}: {seen:?}, not {allowed:?}"
+        );
+        *allowed = (seen, seen);
+    }
+    for (name, trip) in &mut known.trips {
+        let asked = Instant::now();
+        let seen = client.get(name).await;
+        assert_eq!(
+            (seen.state(), seen.epoch),
+            (BreakerState::Open, trip.epoch),
+            "{name}"
+        );
+        let left = ms(seen.open_for);
+        assert!(
+            left <= trip.left_ms,
+            "{name}: {left} ms after {} ms",
+            trip.left_ms
+        );
+        let longest = (asked - trip.seen).as_secs_f64() * 1e3 + 2_000.0;
+        assert!(
+            left >= trip.left_ms - longest,
+            "{name}: {left} ms is much too short"
+        );
+        (trip.left_ms, trip.seen) = (left, Instant::now());
+    }
+    for (name, epoch) in std::mem::take(&mut known.told) {
+        let seen = client.get(&name).await;
+        if name != "brief" {
+            assert_eq!(
+                (seen.state(), seen.epoch),
+                (BreakerState::Open, epoch),
+                "{name}"
+            );
+        }
+    }
+    for permit in known.permits.drain(..) {
+        let reason = client.reported(&permit, Failure).await;
+        assert!(
+            matches!(reason, ReportReason::StaleEpoch | ReportReason::Expired),
+            "{reason:?}"
+        );
+    }
+    budget_and_probes(client, round).await;
+}
+
+/// A restart never raises a budget, and leases no probe for one lease time.
+async fn budget_and_probes(client: &mut Client, round: usize) {
+    let permit = client.granted(first("budgeted")).await.permit;
+    let answer = client.ask(retry("budgeted", 2, &permit, Failure)).await;
+    match round {
+        0 => drop(grant_of(answer)),
+        _ => assert_eq!(reason_of(answer), DenialReason::BudgetExhausted),
+    }
+    if round == 0 {
+        client.trip_soon("brief").await;
+        return;
+    }
+    let denial = client.denied(first("brief")).await;
+    assert_eq!(denial.reason(), DenialReason::ProbeInProgress);
+    assert!(denial.retry_after.is_some());
+}
+
+impl Client {
+    /// Fails until the breaker opens, which may be half-open by the time anybody looks.
+    async fn trip_soon(&mut self, dependency: &str) {
+        for _ in 0..5 {
+            self.call(dependency, Failure).await;
+        }
+        assert_ne!(self.get(dependency).await.state(), BreakerState::Closed);
+    }
+}
+
+/// The boot epoch, which the first event of a run tells.
+async fn boot(client: &mut Client) -> u64 {
+    loop {
+        let request = ListEventsRequest {
+            page_size: 1000,
+            ..Default::default()
+        };
+        let events = client
+            .operates
+            .list_events(request)
+            .await
+            .unwrap()
+            .into_inner()
+            .events;
+        // It is published in a moment.
+        if let Some(started) = events
+            .iter()
+            .find(|event| event.kind() == EventKind::Started)
+        {
+            let number = started.detail.trim_start_matches("boot ");
+            return number.split(';').next().unwrap().parse().unwrap();
+        }
+    }
+}
+
+/// One request over plain HTTP: the status line's code and the body.
+fn http(address: &str, request: &str) -> (u16, String) {
+    use std::io::Write;
+    let mut socket = std::net::TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let body = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
+    (code.expect("a status line"), body.to_owned())
+}
+
+fn terminate(child: &Child) {
+    let sent = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+}
+
+#[tokio::test]
+async fn health_and_metrics_are_served_over_http_and_sigterm_ends_it_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let mut child = Command::new(BINARY)
+        .args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--http",
+            "127.0.0.1:0",
+            "--drain",
+            "300ms",
+        ])
+        .args(["--data-dir", data.to_str().unwrap()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut says = |what: &str| {
+        lines
+            .next()
+            .unwrap()
+            .unwrap()
+            .strip_prefix(what)
+            .unwrap()
+            .to_owned()
+    };
+    let (grpc, at) = (says("holdoff: gRPC on "), says("holdoff: HTTP on "));
+    let running = Running {
+        child,
+        url: format!("http://{grpc}"),
+    };
+    let get = |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        http(&at, &request)
+    };
+    assert_eq!(get("/healthz").0, 200);
+    assert_eq!(get("/readyz").0, 200);
+    assert_eq!(get("/nothing").0, 404);
+    assert_eq!(http(&at, "\0\x01\x02 garbage\r\n\r\n").0, 400);
+    let mut client = Client::connect(&running.url).await;
+    client.granted(first("d")).await;
+    let (code, metrics) = get("/metrics");
+    assert_eq!(code, 200);
+    assert!(
+        metrics.contains("holdoff_grants_total{kind=\"first\"} 1"),
+        "{metrics}"
+    );
+    assert!(!metrics.contains("\"d\""));
+    client
+        .force(forced("d", OverrideKind::ForceOpen))
+        .await
+        .unwrap();
+    // A stream that never ends by itself does not hold the stop up for ever.
+    let watched = client
+        .operates
+        .watch_events(WatchEventsRequest::default())
+        .await
+        .unwrap();
+    terminate(&running.child);
+    let mut running = running;
+    let status = tokio::task::spawn_blocking(move || running.child.wait().unwrap())
+        .await
+        .unwrap();
+    assert_eq!(status.code(), Some(0));
+    drop(watched);
+    let policies = written(dir.path(), "policies.yaml", "version: 1\n");
+    let again = Running::start(&data, &policies);
+    let mut client = Client::connect(&again.url).await;
+    assert_eq!(client.get("d").await.state(), BreakerState::ForcedOpen);
+}
+
+#[tokio::test]
+async fn policy_files_that_change_are_taken_and_bad_ones_change_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("policies");
+    std::fs::create_dir(&folder).unwrap();
+    let of = |attempts: u32| policy_of_d(&format!("{{retry: {{max_attempts: {attempts}}}}}"));
+    written(&folder, "a.yaml", &of(4));
+    let running = Running::start(&dir.path().join("data"), &folder);
+    let mut client = Client::connect(&running.url).await;
+    let watched = client.operates.watch_events(WatchEventsRequest::default());
+    let mut watched = watched.await.unwrap().into_inner();
+    let mut told = async |kind: EventKind| {
+        loop {
+            let event = watched.message().await.unwrap().unwrap().event.unwrap();
+            if event.kind() == kind {
+                return event.detail;
+            }
+        }
+    };
+    // Atomically, as editors and deployments do.
+    let next = written(dir.path(), "next", &of(9));
+    std::fs::rename(next, folder.join("a.yaml")).unwrap();
+    told(EventKind::PoliciesReloaded).await;
+    let request = GetPolicyRequest {
+        dependency: "d".into(),
+        ..Default::default()
+    };
+    let attempts = async |client: &mut Client| {
+        let policy = client
+            .operates
+            .get_policy(request.clone())
+            .await
+            .unwrap()
+            .into_inner();
+        let value = policy
+            .values
+            .into_iter()
+            .find(|value| value.field == "retry.max_attempts");
+        value.unwrap().value
+    };
+    assert_eq!(attempts(&mut client).await, "9");
+    written(
+        &folder,
+        "a.yaml",
+        "version: 1\nnamespaces: {default: {unheard_of: 1}}\n",
+    );
+    let detail = told(EventKind::PoliciesRefused).await;
+    assert!(
+        detail.contains("a.yaml") && detail.contains("unheard_of"),
+        "{detail}"
+    );
+    assert_eq!(attempts(&mut client).await, "9");
+    client.granted(first("d")).await;
+}
