@@ -51,8 +51,10 @@ const ADAPTS_FROM_PART: u64 = 16;
 #[derive(Clone, Debug)]
 pub struct Calendar {
     grid: Grid,
-    /// The first slot that the clock has not passed.
+    /// The first slot that is still given.
     from: u64,
+    /// The latest time that was read.
+    latest: Time,
     /// When the rate was last taken up.
     adapted: Time,
     pages: BTreeMap<u64, Page>,
@@ -129,6 +131,7 @@ impl Calendar {
         Self {
             grid,
             from: now.0 / grid.slot().0,
+            latest: now,
             adapted: now,
             pages: BTreeMap::new(),
             marks: Marks::default(),
@@ -212,6 +215,7 @@ impl Calendar {
 
     /// Forgets the slots that the clock has passed.
     pub fn advance(&mut self, now: Time) {
+        self.latest = self.latest.max(now);
         let to = now.0 / self.grid.slot().0;
         if to <= self.from {
             return;
@@ -374,14 +378,16 @@ impl Calendar {
     fn cut_anew(&mut self, former: Grid, now: Time) {
         let (old, new) = (former.slot().0, self.grid.slot().0);
         let pages = std::mem::take(&mut self.pages);
-        self.from = self.from.saturating_mul(old).max(now.0) / new;
+        let latest = self.latest.max(now).0;
+        // What was promised of a slot that has begun is no longer known in full.
+        self.from = self.from.saturating_mul(old).max(latest).div_ceil(new);
         self.planned = 0;
         self.held = [0; GROUPS as usize];
         for (number, page) in pages {
             for (within, used) in (0..).zip(page.used).filter(|(_, used)| *used > 0) {
                 let begin = (number * PAGE + within).saturating_mul(old);
                 let end = begin.saturating_add(old - 1);
-                for slot in (begin / new).max(self.from)..=end / new {
+                for slot in begin.max(latest) / new..=end / new {
                     self.carry(slot, used);
                 }
             }

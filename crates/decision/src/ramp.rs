@@ -216,6 +216,7 @@ impl Ramp {
         }
         let length = length(policy);
         if self.is_plainly_slow() && !self.holds && now > self.step_began {
+            self.line.advance(now);
             self.judge(now.since(self.step_began));
             self.step_began = now;
         }

@@ -101,11 +101,13 @@ impl Throughput {
 
     fn note_share(&mut self, successes: u32, failures: u32) {
         let all = successes.saturating_add(failures);
-        if all > 0 {
-            let seen = failures as f32 / all as f32;
-            let moved = 1.0 - (1.0 - RECENT).powf(all as f32);
-            self.failing += (seen - self.failing) * moved;
-        }
+        let moved = match all {
+            0 => return,
+            1 => RECENT,
+            _ => 1.0 - (1.0 - RECENT).powf(all as f32),
+        };
+        let seen = failures as f32 / all as f32;
+        self.failing += (seen - self.failing) * moved;
     }
 }
 

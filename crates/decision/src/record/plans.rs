@@ -33,16 +33,17 @@ impl Record {
 
     /// Forgets the slots that have passed and takes up the present rate.
     pub(super) fn turn_calendar(&mut self, policy: &Policy, now: Time) {
-        let pace = self.pace(policy, now);
-        let Some(calendar) = &mut self.calendar else {
+        let Some(mut calendar) = self.calendar.take() else {
             return;
         };
         calendar.advance(now);
         if calendar.is_empty_at(self.touched) {
-            self.calendar = None;
-        } else if let Some(pace) = pace {
+            return;
+        }
+        if let Some(pace) = self.pace(policy, now) {
             calendar.adapt(policy.calendar.slot, pace, now);
         }
+        self.calendar = Some(calendar);
     }
 
     /// How many retries a second are planned; `None`: there is no calendar.

@@ -3,6 +3,8 @@
 
 mod breaker_cases;
 mod budget_cases;
+mod calendar_cases;
+mod calendar_properties;
 mod check_cases;
 mod confirming;
 mod decision_cases;
@@ -12,6 +14,7 @@ mod evidence_parts;
 mod exhaustive;
 mod fleet;
 mod properties;
+mod ramp_cases;
 mod ramp_herd;
 mod report_cases;
 mod silence_and_tallies;

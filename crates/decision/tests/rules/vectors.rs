@@ -2,6 +2,7 @@
 //! `docs/vectors.md`. Here they meet the Rust rules.
 
 mod instances;
+mod plans;
 mod simple;
 mod stories;
 

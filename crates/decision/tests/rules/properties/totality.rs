@@ -5,7 +5,7 @@ use holdoff_decision::{
     Ask, MadeUnder, Nanos, Outcome, Permit, PermitKind, Policy, Previous, Question, Record, Sample,
     Share, Tally, Time,
     operate::{clear_hold, clear_override, reset, set_override},
-    policy::{Detect, MaxAttempts, WindowSize},
+    policy::{Detect, MaxAttempts, RetryRate, WindowSize},
     record::{Override, OverrideKind},
 };
 use proptest::prelude::*;
@@ -79,6 +79,15 @@ fn wild_policy() -> impl Strategy<Value = Policy> {
         policy.budget.floor_micros_per_second = n[22];
         policy.budget.ttl = span(23);
         policy.budget.max_caller_share = Share(small(20));
+        policy.calendar.slot = span(3);
+        policy.calendar.horizon = span(17);
+        if n[9] % 2 == 0 {
+            policy.calendar.retry_rate = RetryRate::PerSecond(f[3]);
+        }
+        policy.ramp.start = Share(small(16));
+        policy.ramp.step = span(4);
+        policy.ramp.max_duration = span(9);
+        policy.ramp.horizon = span(14);
         if let Some(rate) = &mut policy.rate {
             rate.per_second = f[2];
             rate.burst = small(19);

@@ -37,6 +37,8 @@ fn the_files_hold_three_hundred_vectors() {
         "budget",
         "window",
         "detector",
+        "calendar",
+        "ramp",
         "breaker",
         "decision",
     ];
