@@ -15,7 +15,7 @@ use crate::{
     counters::{Counters, Counting},
     denied::Denied,
     link::Link,
-    local::Local,
+    local::{self, Local},
     outcome::Outcome,
     permit::Permit,
     pushed::Kept,
@@ -91,7 +91,7 @@ impl Client {
                 floor_micros_per_second: u64::MAX,
                 ..Budget::default()
             },
-            ..Policy::default()
+            ..local::policy()
         };
         Self::of(Inner {
             mode: Mode::Testing,

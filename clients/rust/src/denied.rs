@@ -114,6 +114,8 @@ impl Denied {
             Rule::CallerFault => DenialReason::CallerFault,
             Rule::BreakerOpen => DenialReason::BreakerOpen,
             Rule::ProbeInProgress => DenialReason::ProbeInProgress,
+            Rule::Recovering => DenialReason::Recovering,
+            Rule::CalendarFull => DenialReason::CalendarFull,
             Rule::RateLimited => DenialReason::RateLimited,
             Rule::Deadline => DenialReason::Deadline,
             Rule::BudgetExhausted => DenialReason::BudgetExhausted,
