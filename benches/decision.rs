@@ -22,7 +22,8 @@ use holdoff::{
     store::MemoryStore,
 };
 use holdoff_decision::{
-    Ask, Outcome, OutcomeKind, Policy, Question, Record, Sample, Time, acquire, record, report,
+    Ask, Outcome, OutcomeKind, Policy, Question, Record, Sample, Time, acquire, calendar::Priority,
+    record, report,
 };
 
 type Service = Coordinator<MemoryStore>;
@@ -75,6 +76,7 @@ fn ask(service: &Service, dependency: &str, subject: Subject<'_>) -> Decision {
         idempotent: true,
         time_left: None,
         cost: 1,
+        priority: Priority::Normal,
     };
     now(service.acquire(&inquiry)).expect("a decision")
 }
@@ -95,6 +97,7 @@ fn rules(bench: &mut Criterion) {
         idempotent: true,
         time_left: None,
         cost: 1,
+        priority: Priority::Normal,
     };
     bench.bench_function("rules alone: first attempt and its success", |bench| {
         let mut record = Record::new(1, Time(1));
@@ -114,6 +117,7 @@ fn rules(bench: &mut Criterion) {
                 &mut record,
                 &permit,
                 &Outcome::of(OutcomeKind::Success),
+                1,
                 &context,
             )
         });

@@ -3,6 +3,7 @@
 //!
 //! No rule is here; rules are `holdoff_decision`'s. Nothing of the wire is here either.
 
+mod checks;
 pub mod events;
 mod inquiry;
 mod listing;
@@ -25,8 +26,9 @@ use holdoff_decision::{
     operate, report, tally,
 };
 
+pub use checks::{CheckAsk, Planned};
 pub use events::{Event, EventKind, Events};
-pub use inquiry::{Actor, Caller, Decision, Entry, Inquiry, Key, Made, Subject};
+pub use inquiry::{Actor, Caller, Decision, Entry, Inquiry, Key, Made, Subject, Who};
 pub use listing::{Filter, Listing, Shown};
 pub use policies::Policies;
 pub use push::{Pushed, SUBSCRIPTIONS_MAX};
@@ -107,12 +109,13 @@ impl<S: Store> Coordinator<S> {
         let context = self.context();
         let mut ask = Ask {
             question,
-            caller: self.caller_hash(inquiry),
+            caller: self.permits.hash(inquiry.caller.instance),
             service: 0,
             call: (!inquiry.call_id.is_empty()).then(|| self.permits.hash(inquiry.call_id)),
             idempotent: inquiry.idempotent,
             time_left: inquiry.time_left,
             cost: inquiry.cost,
+            priority: inquiry.priority,
         };
         let answer = self
             .transact(id, inquiry.key, context.now, |slot| {
@@ -129,7 +132,7 @@ impl<S: Store> Coordinator<S> {
                     return acquire(&slot.policy, &mut blank, &ask, &context);
                 }
                 let answer = acquire(&slot.policy, &mut slot.record, &ask, &context);
-                self.tell_changes(id, slot, None, context.now);
+                self.tell_changes(id, slot, Who::Caller(inquiry.caller), context.now);
                 answer
             })
             .await?;
@@ -158,11 +161,12 @@ impl<S: Store> Coordinator<S> {
         if sequence > 0 && !self.note_sequence(namespace, caller, sequence, context.now) {
             return Ok(vec![Reported::Duplicate; entries.len()]);
         }
+        let reporter = self.permits.hash(caller.instance);
         let mut results = Vec::with_capacity(entries.len());
         for entry in entries {
             let reported = match entry {
                 Entry::Permit(bytes, outcome) => {
-                    self.report_permit(namespace, bytes, outcome, &context)
+                    self.report_permit(namespace, caller, bytes, outcome, &context)
                         .await?
                 }
                 Entry::Tally(dependency, counts) => {
@@ -173,8 +177,9 @@ impl<S: Store> Coordinator<S> {
                     let id = self.id(key);
                     self.telemetry.add(Counter::Tally);
                     self.transact(id, key, context.now, |slot| {
-                        let reported = tally(&slot.policy, &mut slot.record, counts, &context);
-                        self.tell_changes(id, slot, None, context.now);
+                        let reported =
+                            tally(&slot.policy, &mut slot.record, counts, reporter, &context);
+                        self.tell_changes(id, slot, Who::Caller(caller), context.now);
                         reported
                     })
                     .await?
@@ -208,10 +213,12 @@ impl<S: Store> Coordinator<S> {
     async fn report_permit(
         &self,
         namespace: &str,
+        caller: Caller<'_>,
         bytes: &[u8],
         outcome: &holdoff_decision::Outcome,
         context: &Context,
     ) -> Result<Reported, Refusal> {
+        let reporter = self.permits.hash(caller.instance);
         let (id, permit) = match self.permits.read(bytes) {
             Read::Permit(id, permit) => (id, permit),
             Read::EarlierRun(_, permit) if context.now >= permit.expires => {
@@ -234,9 +241,15 @@ impl<S: Store> Coordinator<S> {
                     if self.policies.bypasses(&slot.policy) {
                         return Reported::Ok;
                     }
-                    let reported =
-                        report(&slot.policy, &mut slot.record, &permit, outcome, context);
-                    self.tell_changes(id, slot, None, context.now);
+                    let reported = report(
+                        &slot.policy,
+                        &mut slot.record,
+                        &permit,
+                        outcome,
+                        reporter,
+                        context,
+                    );
+                    self.tell_changes(id, slot, Who::Caller(caller), context.now);
                     reported
                 },
             )
@@ -258,18 +271,6 @@ impl<S: Store> Coordinator<S> {
             now: self.clock.now(),
             sample: self.entropy.sample(),
             restarted: self.restarted,
-        }
-    }
-
-    /// The instance matters where something is remembered of it; a plain first attempt
-    /// leaves no trace of its caller.
-    fn caller_hash(&self, inquiry: &Inquiry<'_>) -> u64 {
-        match inquiry.subject {
-            Subject::First if inquiry.call_id.is_empty() => 0,
-            Subject::First
-            | Subject::Retry { .. }
-            | Subject::Hedge { .. }
-            | Subject::Confirm(_) => self.permits.hash(inquiry.caller.instance),
         }
     }
 
@@ -416,7 +417,7 @@ impl<S: Store> Coordinator<S> {
 
     /// Tells what has changed in a record: to the data directory, to events and to watchers.
     /// Called while the record is held, so that its changes are told in their order.
-    fn tell_changes(&self, id: DependencyId, slot: &mut Slot, actor: Option<Actor<'_>>, now: Time) {
+    fn tell_changes(&self, id: DependencyId, slot: &mut Slot, who: Who<'_>, now: Time) {
         if !slot.record.has_changes() {
             return;
         }
@@ -424,7 +425,7 @@ impl<S: Store> Coordinator<S> {
         self.durable
             .checkpoint(key, kept_of(&slot.record, &self.clock, now));
         for change in slot.record.take_changes() {
-            let event = events::of_change(slot, change, actor, clock::to_wall(now));
+            let event = events::of_change(slot, change, who, clock::to_wall(now));
             if let Some(counter) = events::counter_of(event.kind) {
                 self.telemetry.add(counter);
             }

@@ -22,6 +22,7 @@ use siphasher::sip::SipHasher13;
 const LENGTH: usize = 57;
 const BODY: usize = LENGTH - 8;
 const VERSION: u8 = 1;
+const CHECK_LENGTH: usize = 16;
 /// Where each field begins, and how many bytes it has.
 const DEPENDENCY: Field = Field(1, 8);
 const BOOT: Field = Field(9, 4);
@@ -130,6 +131,29 @@ impl PermitCodec {
         }
     }
 
+    /// The permit of a planned health check: its serial and a tag.
+    pub fn write_check(&self, dependency: DependencyId, serial: u64) -> Bytes {
+        let mut bytes = [0_u8; CHECK_LENGTH];
+        bytes[..8].copy_from_slice(&serial.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.check_tag(dependency, serial).to_le_bytes());
+        Bytes::copy_from_slice(&bytes)
+    }
+
+    /// The serial of a planned health check of this dependency.
+    pub fn read_check(&self, dependency: DependencyId, bytes: &[u8]) -> Option<u64> {
+        let (serial, tag) = bytes.split_first_chunk::<8>()?;
+        let serial = u64::from_le_bytes(*serial);
+        (*tag == self.check_tag(dependency, serial).to_le_bytes()).then_some(serial)
+    }
+
+    fn check_tag(&self, dependency: DependencyId, serial: u64) -> u64 {
+        let mut hasher = SipHasher13::new_with_key(&self.key);
+        hasher.write(b"check");
+        hasher.write_u64(dependency.0);
+        hasher.write_u64(serial);
+        hasher.finish()
+    }
+
     fn tag(&self, bytes: &[u8; LENGTH]) -> u64 {
         let mut hasher = SipHasher13::new_with_key(&self.key);
         hasher.write(&bytes[..BODY]);
@@ -158,6 +182,7 @@ fn kind_code(kind: PermitKind) -> u8 {
         PermitKind::Call => 0,
         PermitKind::Probe => 1,
         PermitKind::Hedge => 2,
+        PermitKind::Planned => 3,
     }
 }
 
@@ -166,6 +191,7 @@ fn kind_of(code: u8) -> Option<PermitKind> {
         0 => Some(PermitKind::Call),
         1 => Some(PermitKind::Probe),
         2 => Some(PermitKind::Hedge),
+        3 => Some(PermitKind::Planned),
         _ => None,
     }
 }
@@ -221,6 +247,21 @@ mod tests {
         }
         assert_eq!(codec.read(&written[..LENGTH - 1]), Read::Malformed);
         assert_eq!(codec.read(b""), Read::Malformed);
+    }
+
+    #[test]
+    fn the_permit_of_a_check_is_good_for_its_dependency_alone() {
+        let codec = PermitCodec::new([7; 16], 1);
+        let (id, other) = (codec.dependency("a", "b"), codec.dependency("a", "c"));
+        let written = codec.write_check(id, 9);
+        assert_eq!(codec.read_check(id, &written), Some(9));
+        assert_eq!(codec.read_check(other, &written), None);
+        assert_eq!(codec.read_check(id, b"short"), None);
+        assert_eq!(
+            codec.read(&written),
+            Read::Malformed,
+            "it is no permit of a call"
+        );
     }
 
     #[test]

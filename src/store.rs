@@ -8,7 +8,7 @@ pub mod memory;
 
 use std::{future::Future, sync::Arc};
 
-use holdoff_decision::{Policy, Record};
+use holdoff_decision::{Policy, Record, check::Checks};
 
 pub use memory::MemoryStore;
 
@@ -22,6 +22,8 @@ pub struct Slot {
     pub policy: Arc<Policy>,
     pub generation: u32,
     pub record: Record,
+    /// Allocated by the first checker that asks.
+    pub checks: Option<Box<Checks>>,
 }
 
 /// A dependency's full name.

@@ -69,7 +69,7 @@ fn shard() -> usize {
     })
 }
 
-const DENIALS: [(DenialReason, &str); 16] = [
+const DENIALS: [(DenialReason, &str); 19] = [
     (DenialReason::ForcedOpen, "forced_open"),
     (DenialReason::Pushback, "pushback"),
     (DenialReason::PushbackTooLong, "pushback_too_long"),
@@ -86,6 +86,9 @@ const DENIALS: [(DenialReason, &str); 16] = [
     (DenialReason::BudgetExhausted, "budget_exhausted"),
     (DenialReason::Duplicate, "duplicate"),
     (DenialReason::PermitVoid, "permit_void"),
+    (DenialReason::CallerFault, "caller_fault"),
+    (DenialReason::Recovering, "recovering"),
+    (DenialReason::CalendarFull, "calendar_full"),
 ];
 
 const REPORTS: [(Reported, &str); 5] = [

@@ -143,6 +143,13 @@ impl CoordinatorService for Fake {
         Ok(Response::new(self.count(request.into_inner())))
     }
 
+    async fn plan_check(
+        &self,
+        _: Request<crate::proto::PlanCheckRequest>,
+    ) -> Result<Response<crate::proto::PlanCheckResponse>, Status> {
+        Err(Status::failed_precondition("this service plans no checks"))
+    }
+
     async fn session(
         &self,
         request: Request<Streaming<SessionRequest>>,

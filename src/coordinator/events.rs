@@ -9,10 +9,10 @@ use std::{
     time::SystemTime,
 };
 
-use holdoff_decision::{State, breaker::Cause, policy::Mode, record::Change};
+use holdoff_decision::{State, breaker::Cause, evidence::News, policy::Mode, record::Change};
 use tokio::sync::{Notify, broadcast};
 
-use super::Actor;
+use super::Who;
 use crate::{store::Slot, telemetry::Counter};
 
 /// Events that are remembered.
@@ -56,6 +56,8 @@ pub enum EventKind {
     PoliciesRefused,
     ShadowTripped,
     Started,
+    CallerRefused,
+    CallerRecovered,
 }
 
 /// See the module.
@@ -141,17 +143,31 @@ impl Events {
     }
 }
 
-/// The event of a change in a record. `actor`: who did it, where a person did.
-pub(super) fn of_change(
-    slot: &Slot,
-    change: Change,
-    actor: Option<Actor<'_>>,
-    time: SystemTime,
-) -> Event {
+/// The event of a change in a record.
+pub(super) fn of_change(slot: &Slot, change: Change, who: Who<'_>, time: SystemTime) -> Event {
     let (kind, states, epoch, mut detail) = match change {
         Change::Held(left) => {
             let detail = format!("the dependency asked its callers to wait for {left}");
             (EventKind::Held, None, slot.record.breaker.epoch, detail)
+        }
+        Change::Caller(news) => {
+            let instance = match who {
+                Who::Caller(caller) if !caller.instance.is_empty() => caller.instance,
+                Who::Caller(_) | Who::Operator(_) | Who::Nobody => "without a name",
+            };
+            let epoch = slot.record.breaker.epoch;
+            match news {
+                News::Refused { refused_for, .. } => {
+                    let detail = format!(
+                        "instance {instance:?} fails while the others do not; refused for {refused_for}"
+                    );
+                    (EventKind::CallerRefused, None, epoch, detail)
+                }
+                News::Recovered { .. } => {
+                    let detail = format!("instance {instance:?} works again");
+                    (EventKind::CallerRecovered, None, epoch, detail)
+                }
+            }
         }
         Change::Transition {
             from,
@@ -175,9 +191,15 @@ pub(super) fn of_change(
             )
         }
     };
-    if let Some(actor) = actor.filter(|actor| !actor.reason.is_empty()) {
-        detail = format!("{detail}: {}", actor.reason);
-    }
+    let owner = match who {
+        Who::Operator(actor) => {
+            if !actor.reason.is_empty() {
+                detail = format!("{detail}: {}", actor.reason);
+            }
+            actor.owner.to_owned()
+        }
+        Who::Caller(_) | Who::Nobody => String::new(),
+    };
     Event {
         sequence: 0,
         time,
@@ -187,7 +209,7 @@ pub(super) fn of_change(
         states,
         epoch,
         detail,
-        owner: actor.map_or_else(String::new, |actor| actor.owner.to_owned()),
+        owner,
     }
 }
 
@@ -201,7 +223,7 @@ fn kind_of(cause: Cause, to: State, shadow: bool) -> EventKind {
         Cause::Suspicion(_) | Cause::Window(_) => EventKind::Tripped,
         Cause::ProbeFailed(_) | Cause::ProbeSlow(_) => EventKind::Reopened,
         Cause::FirstProbe => EventKind::Probing,
-        Cause::ProbesSucceeded(_) => EventKind::Recovered,
+        Cause::ProbesSucceeded(_) | Cause::Recovered => EventKind::Recovered,
         Cause::Override => EventKind::OverrideSet,
         Cause::OverrideCleared => EventKind::OverrideCleared,
         Cause::OverrideExpired => EventKind::OverrideExpired,
@@ -209,9 +231,11 @@ fn kind_of(cause: Cause, to: State, shadow: bool) -> EventKind {
         // Neither is a transition; an exhaustive match needs an answer.
         Cause::New | Cause::Restored => match to {
             State::Open => EventKind::Tripped,
-            State::Closed | State::HalfOpen | State::ForcedOpen | State::ForcedClosed => {
-                EventKind::Started
-            }
+            State::Closed
+            | State::HalfOpen
+            | State::Recovering
+            | State::ForcedOpen
+            | State::ForcedClosed => EventKind::Started,
         },
     }
 }
@@ -234,6 +258,8 @@ pub(super) fn counter_of(kind: EventKind) -> Option<Counter> {
         | EventKind::PolicyDeleted
         | EventKind::PoliciesReloaded
         | EventKind::PoliciesRefused
+        | EventKind::CallerRefused
+        | EventKind::CallerRecovered
         | EventKind::Started => None,
     }
 }

@@ -1,7 +1,7 @@
 //! What the coordinator is asked, once it has been found to make sense.
 
 use bytes::Bytes;
-use holdoff_decision::{Answer, Nanos, Outcome, Tally};
+use holdoff_decision::{Answer, Nanos, Outcome, Tally, calendar::Priority};
 
 /// A dependency's name as a client wrote it, valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,7 @@ pub struct Inquiry<'a> {
     pub idempotent: bool,
     pub time_left: Option<Nanos>,
     pub cost: u32,
+    pub priority: Priority,
 }
 
 /// Who asks.
@@ -74,4 +75,13 @@ pub enum Entry<'a> {
 pub struct Actor<'a> {
     pub owner: &'a str,
     pub reason: &'a str,
+}
+
+/// Who brought a change about.
+#[derive(Clone, Copy, Debug)]
+pub enum Who<'a> {
+    /// Time.
+    Nobody,
+    Caller(Caller<'a>),
+    Operator(Actor<'a>),
 }

@@ -7,7 +7,7 @@ use holdoff_decision::{
     record::{Override, OverrideKind},
 };
 
-use super::{Actor, Coordinator, Event, EventKind, Key, Refusal, Shown, policies::InForce};
+use super::{Actor, Coordinator, Event, EventKind, Key, Refusal, Shown, Who, policies::InForce};
 use crate::{
     durable::{self, AuditEntry, AuditRecord, Change, StoredPolicy, TimeLeft},
     permit::DependencyId,
@@ -76,7 +76,7 @@ impl<S: Store> Coordinator<S> {
         self.note_expiry(order.expires, id);
         self.transact(id, key, now, |slot| {
             operate::set_override(&mut slot.record, order.clone(), now);
-            self.tell_changes(id, slot, Some(actor), now);
+            self.tell_changes(id, slot, Who::Operator(actor), now);
         })
         .await?;
         self.get(key).await
@@ -331,7 +331,7 @@ impl<S: Store> Coordinator<S> {
                 |_| Err(StoreError::Unknown),
                 |slot| {
                     change(slot, now);
-                    self.tell_changes(id, slot, Some(actor), now);
+                    self.tell_changes(id, slot, Who::Operator(actor), now);
                 },
             )
             .await;

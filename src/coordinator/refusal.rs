@@ -19,6 +19,9 @@ pub enum Refusal {
     },
     #[error("no policy is stored for `{name}` in namespace `{namespace}`")]
     UnknownPolicy { namespace: String, name: String },
+    /// Its policy plans no health checks.
+    #[error("the policy of `{0}` has no `check`; set check.period")]
+    NoCheck(String),
     #[error("`{dependency}` has no {what}")]
     NothingToClear {
         dependency: String,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use holdoff_decision::{Nanos, view::is_idle};
 
-use super::Coordinator;
+use super::{Coordinator, Who, checks::may_be_dropped};
 use crate::{
     store::{Store, StoreError},
     telemetry::Counter,
@@ -68,7 +68,7 @@ impl<S: Store> Coordinator<S> {
                     |_| Err(StoreError::Unknown),
                     |slot| {
                         slot.record.advance(&slot.policy, &context);
-                        self.tell_changes(id, slot, None, context.now);
+                        self.tell_changes(id, slot, Who::Nobody, context.now);
                     },
                 )
                 .await;
@@ -86,9 +86,9 @@ impl<S: Store> Coordinator<S> {
     /// Drops the dependencies that were idle for so long; says how many.
     pub fn drop_idle_once(&self, idle_for: Nanos) -> usize {
         let now = self.clock.now();
-        let dropped = self
-            .store
-            .evict(&mut |slot| is_idle(&slot.record, idle_for, now));
+        let dropped = self.store.evict(&mut |slot| {
+            is_idle(&slot.record, idle_for, now) && may_be_dropped(slot, idle_for, now)
+        });
         self.telemetry
             .add_many(Counter::Evicted, dropped.len() as u64);
         for name in &dropped {

@@ -1,8 +1,14 @@
 //! Writes what clients are answered.
 
-use holdoff_decision::{Denial, DenialReason, Grant, Nanos, Reported, State};
+use holdoff_decision::{
+    Denial, DenialReason, Grant, Nanos, Reported, State,
+    check::{Plan, Verdict},
+};
 
-use crate::{coordinator::Decision, proto};
+use crate::{
+    coordinator::{Decision, Planned},
+    proto,
+};
 
 /// The answer to one question.
 pub fn acquired(decision: Decision) -> proto::AcquireResponse {
@@ -60,6 +66,9 @@ fn denial_reason(reason: DenialReason) -> proto::DenialReason {
         DenialReason::BudgetExhausted => proto::DenialReason::BudgetExhausted,
         DenialReason::Duplicate => proto::DenialReason::Duplicate,
         DenialReason::PermitVoid => proto::DenialReason::PermitVoid,
+        DenialReason::CallerFault => proto::DenialReason::CallerFault,
+        DenialReason::Recovering => proto::DenialReason::Recovering,
+        DenialReason::CalendarFull => proto::DenialReason::CalendarFull,
     }
 }
 
@@ -89,6 +98,7 @@ pub fn state(state: State) -> proto::BreakerState {
         State::Closed => proto::BreakerState::Closed,
         State::Open => proto::BreakerState::Open,
         State::HalfOpen => proto::BreakerState::HalfOpen,
+        State::Recovering => proto::BreakerState::Recovering,
         State::ForcedOpen => proto::BreakerState::ForcedOpen,
         State::ForcedClosed => proto::BreakerState::ForcedClosed,
     }
@@ -99,5 +109,38 @@ pub fn span(span: Nanos) -> prost_types::Duration {
     prost_types::Duration {
         seconds: (span.0 / 1_000_000_000) as i64,
         nanos: (span.0 % 1_000_000_000) as i32,
+    }
+}
+
+/// The answer to one checker.
+pub fn planned(planned: Planned) -> proto::PlanCheckResponse {
+    use proto::plan_check_response::Plan as Wire;
+    let plan = match planned.plan {
+        Plan::Run { delay, timeout, .. } => Wire::Run(proto::CheckRun {
+            delay: Some(span(delay)),
+            permit: planned.permit.unwrap_or_default(),
+            timeout: Some(span(timeout)),
+        }),
+        Plan::Shared {
+            verdict,
+            age,
+            ask_again,
+        } => Wire::Shared(proto::CheckShared {
+            verdict: check_verdict(verdict).into(),
+            age: age.map(span),
+            ask_again: Some(span(ask_again)),
+        }),
+    };
+    proto::PlanCheckResponse {
+        verdict: check_verdict(planned.verdict).into(),
+        plan: Some(plan),
+    }
+}
+
+fn check_verdict(verdict: Verdict) -> proto::CheckVerdict {
+    match verdict {
+        Verdict::Unknown => proto::CheckVerdict::Unknown,
+        Verdict::Healthy => proto::CheckVerdict::Healthy,
+        Verdict::Unhealthy => proto::CheckVerdict::Unhealthy,
     }
 }

@@ -8,8 +8,8 @@ use super::{answer, read, session, status};
 use crate::{
     coordinator::Coordinator,
     proto::{
-        AcquireRequest, AcquireResponse, ReportRequest, ReportResponse, SessionRequest,
-        coordinator_service_server::CoordinatorService,
+        AcquireRequest, AcquireResponse, PlanCheckRequest, PlanCheckResponse, ReportRequest,
+        ReportResponse, SessionRequest, coordinator_service_server::CoordinatorService,
     },
     store::Store,
 };
@@ -46,6 +46,18 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
         let unsaid = read::Defaults::default();
         let answered = report(&self.coordinator, request.get_ref(), &unsaid).await?;
         Ok(Response::new(answered))
+    }
+
+    async fn plan_check(
+        &self,
+        request: Request<PlanCheckRequest>,
+    ) -> Result<Response<PlanCheckResponse>, Status> {
+        let planned = async {
+            let ask = read::check_ask(request.get_ref())?;
+            self.coordinator.plan_check(ask).await
+        };
+        let planned = planned.await.map_err(|refusal| status::of(&refusal))?;
+        Ok(Response::new(answer::planned(planned)))
     }
 
     async fn session(

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use holdoff_decision::{Nanos, Outcome, OutcomeKind, State, Tally};
+use holdoff_decision::{Nanos, Outcome, OutcomeKind, State, Tally, calendar::Priority};
 
 use crate::{
-    coordinator::{Caller, Entry, Inquiry, Key, Made, Refusal, Subject},
+    coordinator::{Caller, CheckAsk, Entry, Inquiry, Key, Made, Refusal, Subject},
     policy::{DEFAULT_NAMESPACE, is_name},
     proto,
 };
@@ -62,7 +62,6 @@ pub fn inquiry<'a>(
             format!("{length} bytes; at most {CALL_ID_MAX}"),
         ));
     }
-    priority(request.priority)?;
     Ok(Inquiry {
         key,
         caller: caller(request.caller.as_ref(), defaults)?,
@@ -75,6 +74,7 @@ pub fn inquiry<'a>(
             .map(|left| span("time_left", left))
             .transpose()?,
         cost: request.cost.max(1),
+        priority: priority(request.priority)?,
     })
 }
 
@@ -118,6 +118,42 @@ fn subject(request: &proto::AcquireRequest) -> Result<Subject<'_>, Refusal> {
             })
         }
     }
+}
+
+/// Reads the question of a checker.
+///
+/// # Errors
+/// The first field that makes no sense.
+pub fn check_ask(request: &proto::PlanCheckRequest) -> Result<CheckAsk<'_>, Refusal> {
+    let checker = request.checker.as_ref();
+    let checker = checker.ok_or_else(|| Refusal::invalid("checker", "missing"))?;
+    limited("checker.service", &checker.service, CALLER_MAX)?;
+    limited("checker.instance", &checker.instance, CALLER_MAX)?;
+    let last = match &request.last_result {
+        None => None,
+        Some(result) => match proto::CheckVerdict::try_from(result.verdict) {
+            Ok(proto::CheckVerdict::Healthy) => Some((&*result.permit, true)),
+            Ok(proto::CheckVerdict::Unhealthy) => Some((&*result.permit, false)),
+            Ok(proto::CheckVerdict::Unspecified | proto::CheckVerdict::Unknown) | Err(_) => {
+                let problem = format!(
+                    "{} is not allowed; 1 (healthy) or 2 (unhealthy)",
+                    result.verdict
+                );
+                return Err(Refusal::invalid("last_result.verdict", problem));
+            }
+        },
+    };
+    Ok(CheckAsk {
+        key: Key {
+            namespace: namespace(&request.namespace)?,
+            dependency: dependency(&request.dependency)?,
+        },
+        checker: Caller {
+            service: &checker.service,
+            instance: &checker.instance,
+        },
+        last,
+    })
 }
 
 /// Reads the entries of a report. Nothing is counted unless all of them are valid.
@@ -240,9 +276,11 @@ fn idempotent(safety: i32) -> Result<bool, Refusal> {
     }
 }
 
-fn priority(priority: i32) -> Result<(), Refusal> {
+fn priority(priority: i32) -> Result<Priority, Refusal> {
     match proto::Priority::try_from(priority) {
-        Ok(_) => Ok(()),
+        Ok(proto::Priority::Low) => Ok(Priority::Low),
+        Ok(proto::Priority::Normal | proto::Priority::Unspecified) => Ok(Priority::Normal),
+        Ok(proto::Priority::High) => Ok(Priority::High),
         Err(_) => Err(Refusal::invalid(
             "priority",
             format!("{priority} is not allowed; 0 to 3"),
@@ -260,9 +298,10 @@ pub fn state(state: i32) -> Result<State, Refusal> {
         Ok(B::Closed) => Ok(State::Closed),
         Ok(B::Open) => Ok(State::Open),
         Ok(B::HalfOpen) => Ok(State::HalfOpen),
+        Ok(B::Recovering) => Ok(State::Recovering),
         Ok(B::ForcedOpen) => Ok(State::ForcedOpen),
         Ok(B::ForcedClosed) => Ok(State::ForcedClosed),
-        Ok(B::Recovering | B::Unspecified) | Err(_) => Err(Refusal::invalid(
+        Ok(B::Unspecified) | Err(_) => Err(Refusal::invalid(
             "states",
             format!("{state} is not a state that can be looked for"),
         )),

@@ -93,6 +93,8 @@ fn event_kind(kind: EventKind) -> proto::EventKind {
         EventKind::PoliciesRefused => proto::EventKind::PoliciesRefused,
         EventKind::ShadowTripped => proto::EventKind::ShadowTripped,
         EventKind::Started => proto::EventKind::Started,
+        EventKind::CallerRefused => proto::EventKind::CallerRefused,
+        EventKind::CallerRecovered => proto::EventKind::CallerRecovered,
     }
 }
 

@@ -25,6 +25,7 @@ pub fn of(refusal: &Refusal) -> Status {
         Refusal::UnknownDependency { .. } => (Code::NotFound, "UNKNOWN_DEPENDENCY"),
         Refusal::UnknownPolicy { .. } => (Code::NotFound, "UNKNOWN_POLICY"),
         Refusal::NothingToClear { .. } => (Code::FailedPrecondition, "NOTHING_TO_CLEAR"),
+        Refusal::NoCheck(_) => (Code::FailedPrecondition, "NO_CHECK"),
         Refusal::Store(StoreError::Unknown) => (Code::NotFound, "UNKNOWN_DEPENDENCY"),
         Refusal::Store(
             StoreError::NamespaceFull { .. }
@@ -67,6 +68,7 @@ pub fn of(refusal: &Refusal) -> Status {
         | Refusal::UnknownDependency { .. }
         | Refusal::UnknownPolicy { .. }
         | Refusal::NothingToClear { .. }
+        | Refusal::NoCheck(_)
         | Refusal::Store(StoreError::Unknown)
         | Refusal::Durable(DurableError::Closed | DurableError::Unreadable { .. })
         | Refusal::TooSlow(_) => {}

@@ -53,6 +53,7 @@ fn ask() -> Ask {
         idempotent: true,
         time_left: None,
         cost: 1,
+        priority: holdoff_decision::calendar::Priority::Normal,
     }
 }
 
@@ -190,7 +191,14 @@ fn hammer(
         };
         transact(&mut |slot| {
             let epoch = slot.record.breaker.epoch;
-            let answered = report(&policy, &mut slot.record, &permit, &ended(kind), &at(now));
+            let answered = report(
+                &policy,
+                &mut slot.record,
+                &permit,
+                &ended(kind),
+                1,
+                &at(now),
+            );
             let serial = permit.serial;
             if answered == Reported::Ok {
                 let seen = Seen::Applied {
@@ -262,6 +270,7 @@ fn half_open() -> Record {
             &mut record,
             &permit,
             &ended(OutcomeKind::Failure),
+            1,
             &at(Time(1)),
         );
     }
@@ -307,8 +316,14 @@ fn explore() {
                     for kind in kinds {
                         let mut record = record.lock().unwrap();
                         let epoch = record.breaker.epoch;
-                        let answered =
-                            report(&policy, &mut record, &grant.permit, &ended(kind), &at(now));
+                        let answered = report(
+                            &policy,
+                            &mut record,
+                            &grant.permit,
+                            &ended(kind),
+                            1,
+                            &at(now),
+                        );
                         assert!(record.breaker.probes_out(now) <= 1);
                         drop(record);
                         if answered == Reported::Ok {

@@ -112,6 +112,8 @@ impl Denied {
             Rule::HedgeRefused => DenialReason::HedgeRefused,
             Rule::Held => DenialReason::Held,
             Rule::CallerFault => DenialReason::CallerFault,
+            Rule::Recovering => DenialReason::Recovering,
+            Rule::CalendarFull => DenialReason::CalendarFull,
             Rule::BreakerOpen => DenialReason::BreakerOpen,
             Rule::ProbeInProgress => DenialReason::ProbeInProgress,
             Rule::Recovering => DenialReason::Recovering,

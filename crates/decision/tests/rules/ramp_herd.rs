@@ -8,11 +8,11 @@ use std::{
 };
 
 use holdoff_decision::{
-    Ask, DenialReason, MadeUnder, Nanos, Outcome, OutcomeKind, Permit, Policy, Previous, Question,
-    Sample, Share, State, Tally, Time,
+    Ask, DenialReason, MadeUnder, Nanos, Outcome, Permit, Policy, Previous, Question, Sample,
+    Share, State, Tally, Time,
 };
 
-use crate::fleet::{FAIL, Fleet, OK, after, an_ask, secs};
+use crate::fleet::{FAIL, Fleet, OK, an_ask, secs};
 
 /// There and back again, without service.
 const ROUND_TRIP: Nanos = Nanos::from_millis(10);
