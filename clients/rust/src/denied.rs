@@ -116,8 +116,6 @@ impl Denied {
             Rule::CalendarFull => DenialReason::CalendarFull,
             Rule::BreakerOpen => DenialReason::BreakerOpen,
             Rule::ProbeInProgress => DenialReason::ProbeInProgress,
-            Rule::Recovering => DenialReason::Recovering,
-            Rule::CalendarFull => DenialReason::CalendarFull,
             Rule::RateLimited => DenialReason::RateLimited,
             Rule::Deadline => DenialReason::Deadline,
             Rule::BudgetExhausted => DenialReason::BudgetExhausted,

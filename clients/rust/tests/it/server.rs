@@ -329,6 +329,13 @@ impl CoordinatorService for Scripted {
         }
     }
 
+    async fn plan_check(
+        &self,
+        _: Request<proto::PlanCheckRequest>,
+    ) -> Result<Response<proto::PlanCheckResponse>, Status> {
+        Err(Status::unimplemented("this client plans no checks yet"))
+    }
+
     type SessionStream = Pin<Box<dyn Stream<Item = Result<proto::SessionResponse, Status>> + Send>>;
 
     async fn session(
