@@ -313,6 +313,7 @@ impl Asking {
             idempotent: self.question.safety != Safety::Unsafe,
             time_left: self.time_left().map(Into::into),
             cost: self.question.cost,
+            priority: self.question.priority.into(),
             strictness,
         };
         let dependency = &self.question.dependency;

@@ -15,7 +15,7 @@ use crate::{
     counters::{Counters, Counting},
     denied::Denied,
     link::Link,
-    local::Local,
+    local::{self, Local},
     outcome::Outcome,
     permit::Permit,
     pushed::Kept,
@@ -91,7 +91,7 @@ impl Client {
                 floor_micros_per_second: u64::MAX,
                 ..Budget::default()
             },
-            ..Policy::default()
+            ..local::policy()
         };
         Self::of(Inner {
             mode: Mode::Testing,
@@ -120,6 +120,26 @@ impl Client {
 
     /// A task that is restarted when it fails or panics, after a coordinated and jittered
     /// delay. `name` is that of a dependency: the task's own, or what it cannot do without.
+    ///
+    /// ```no_run
+    /// # async fn consume() -> Result<(), std::io::Error> { Ok(()) }
+    /// # async fn example(client: holdoff_client::Client) {
+    /// use std::time::Duration;
+    /// use holdoff_client::Stopped;
+    ///
+    /// let ended = client
+    ///     .supervise("consumer/orders", |attempt| async move {
+    ///         println!("start {}", attempt.number);
+    ///         consume().await
+    ///     })
+    ///     .healthy_after(Duration::from_secs(30))
+    ///     .until(async { drop(tokio::signal::ctrl_c().await) })
+    ///     .await;
+    /// if let Err(Stopped::Told) = ended {
+    ///     println!("stopped");
+    /// }
+    /// # }
+    /// ```
     pub fn supervise<T, E, F, Fut>(&self, name: impl Into<Question>, task: F) -> Supervisor<F, E>
     where
         F: FnMut(Attempt) -> Fut,
@@ -132,7 +152,8 @@ impl Client {
     /// [`Permit::retry`] after it.
     ///
     /// # Errors
-    /// The attempt may not be made: by the service's decision, or by a local one.
+    /// The attempt may not be made: by the service's decision, pushed or asked for, or by a
+    /// local one.
     pub async fn acquire(&self, question: impl Into<Question>) -> Result<Permit, Denied> {
         Asking::first(self.clone(), question.into()).ask().await
     }

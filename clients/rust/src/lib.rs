@@ -17,6 +17,9 @@
 //! # Ok(()) }
 //! ```
 //!
+//! Where the service has pushed that first attempts go, they go without a question; where it
+//! refuses them, they fail at once.
+//!
 //! The service being down, slow or wrong never fails a call and never delays it by more than
 //! the client's timeout (50 ms unless set): the client then decides by the same rules over
 //! what this process alone knows.

@@ -16,9 +16,9 @@ use std::{
 };
 
 use holdoff_decision::{
-    self as decision, Ask, Context, Grant, MadeUnder, Nanos, Policy, Previous, Question, Record,
-    Sample, Share, Time,
-    policy::{Breaker, Budget, Mode},
+    self as decision, Ask, Context, Grant, MadeUnder, Nanos, Policy, Previous, Priority, Question,
+    Record, Sample, Share, Time,
+    policy::{Breaker, Budget, Calendar, Mode, RetryRate},
 };
 
 use crate::{
@@ -37,9 +37,14 @@ const IDLE: Nanos = Nanos::from_secs(600);
 const ONLY_CALLER: u64 = 0;
 
 /// The policy of a process on its own: the documented one, but for a budget of a tenth of
-/// its own first attempts and one retry a second.
+/// its own first attempts and one retry a second, and without a calendar, which plans the
+/// retries of many.
 pub(crate) fn policy() -> Policy {
     Policy {
+        calendar: Calendar {
+            retry_rate: RetryRate::Off,
+            ..Calendar::default()
+        },
         budget: Budget {
             ratio: Share(100_000),
             ..Budget::default()
@@ -95,6 +100,7 @@ pub(crate) struct Asked {
     pub(crate) idempotent: bool,
     pub(crate) time_left: Option<Nanos>,
     pub(crate) cost: u32,
+    pub(crate) priority: Priority,
     pub(crate) strictness: Strictness,
 }
 
@@ -152,8 +158,7 @@ impl Local {
             idempotent: asked.idempotent,
             time_left: asked.time_left,
             cost: asked.cost.max(1),
-            // Nobody else asks here.
-            priority: decision::calendar::Priority::default(),
+            priority: asked.priority,
         };
         let policy = match asked.strictness {
             Strictness::All => &entry.policies.all,

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use holdoff_decision as decision;
+
 /// Attempts a call may have where its caller names no limit of its own.
 pub(crate) const ATTEMPTS: u32 = 10;
 
@@ -27,6 +29,16 @@ pub enum Priority {
     Normal,
     /// A person waits for it.
     High,
+}
+
+impl From<Priority> for decision::Priority {
+    fn from(priority: Priority) -> Self {
+        match priority {
+            Priority::Low => Self::Low,
+            Priority::Normal => Self::Normal,
+            Priority::High => Self::High,
+        }
+    }
 }
 
 /// May this call be made?

@@ -21,6 +21,7 @@ fn first() -> Asked {
         idempotent: true,
         time_left: None,
         cost: 0,
+        priority: Priority::Normal,
         strictness: Strictness::All,
     }
 }

@@ -8,6 +8,7 @@ mod hostile;
 mod layer;
 mod load;
 mod on_state;
+mod outage;
 mod reports;
 mod server;
 mod sockets;

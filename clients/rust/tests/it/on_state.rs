@@ -653,3 +653,40 @@ async fn what_is_called_no_longer_is_left_and_followed_again_when_it_is_called()
     let again = service.subscriptions().pop().unwrap();
     assert_eq!((again.remove, again.add), (vec![], vec!["payments".into()]));
 }
+
+/// Real threads, and therefore real time.
+#[tokio::test]
+async fn sums_are_exact_over_many_threads() {
+    const THREADS: u32 = 4;
+    const CALLS: u32 = 2_000;
+    let (service, client) = pushing(go(1)).await;
+    let threads: Vec<_> = (0..THREADS)
+        .map(|_| {
+            let client = client.clone();
+            std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread();
+                let runtime = { runtime }.enable_all().build().unwrap();
+                runtime.block_on(async {
+                    for number in 0..CALLS {
+                        let outcome = match number % 10 {
+                            0 => Outcome::failure(),
+                            _ => Outcome::success(),
+                        };
+                        report(&client, outcome).await;
+                    }
+                });
+            })
+        })
+        .collect();
+    while !threads.iter().all(std::thread::JoinHandle::is_finished) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(client.flush(Duration::from_secs(10)).await);
+    let tally = sum(&service.tallies());
+    let all = THREADS * CALLS;
+    assert_eq!(
+        (tally.first_attempts, tally.successes, tally.failures),
+        (all, all / 10 * 9, all / 10)
+    );
+    assert_eq!(client.counters().reports_dropped, 0);
+}

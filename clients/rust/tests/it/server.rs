@@ -63,6 +63,7 @@ struct Shared {
     arrivals: Mutex<Vec<Arrival>>,
     live: Mutex<Vec<mpsc::Sender<Result<proto::SessionResponse, Status>>>>,
     sessions: AtomicUsize,
+    begun: Mutex<Vec<tokio::time::Instant>>,
     unary_only: AtomicBool,
     takes_reports: AtomicBool,
     updates: Mutex<Vec<proto::Update>>,
@@ -84,6 +85,7 @@ impl Scripted {
                 arrivals: Mutex::default(),
                 live: Mutex::default(),
                 sessions: AtomicUsize::new(0),
+                begun: Mutex::default(),
                 unary_only: AtomicBool::new(false),
                 takes_reports: AtomicBool::new(true),
                 updates: Mutex::default(),
@@ -181,6 +183,11 @@ impl Scripted {
 
     pub fn sessions(&self) -> usize {
         self.shared.sessions.load(SeqCst)
+    }
+
+    /// When each session began.
+    pub fn session_times(&self) -> Vec<tokio::time::Instant> {
+        self.shared.begun.lock().unwrap().clone()
     }
 
     /// The kinds of all outcomes reported, in order.
@@ -322,6 +329,13 @@ impl CoordinatorService for Scripted {
         }
     }
 
+    async fn plan_check(
+        &self,
+        _: Request<proto::PlanCheckRequest>,
+    ) -> Result<Response<proto::PlanCheckResponse>, Status> {
+        Err(Status::unimplemented("this client plans no checks yet"))
+    }
+
     type SessionStream = Pin<Box<dyn Stream<Item = Result<proto::SessionResponse, Status>> + Send>>;
 
     async fn plan_check(
@@ -339,6 +353,8 @@ impl CoordinatorService for Scripted {
             return Err(Status::unimplemented(""));
         }
         self.shared.sessions.fetch_add(1, SeqCst);
+        let now = tokio::time::Instant::now();
+        self.shared.begun.lock().unwrap().push(now);
         let (out, responses) = mpsc::channel(64);
         for update in self.shared.updates.lock().unwrap().clone() {
             out.try_send(Ok(pushed(update))).unwrap();
