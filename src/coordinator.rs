@@ -10,6 +10,7 @@ mod listing;
 mod operators;
 mod policies;
 mod push;
+mod questions;
 mod refusal;
 mod restore;
 mod sequences;
@@ -22,8 +23,7 @@ use std::sync::{
 };
 
 use holdoff_decision::{
-    Ask, Context, MadeUnder, Previous, Question, Record, Reported, Time, acquire, breaker::Phase,
-    operate, report, tally,
+    Ask, Context, Question, Record, Reported, Time, acquire, breaker::Phase, operate, report, tally,
 };
 
 pub use checks::{CheckAsk, Planned};
@@ -289,59 +289,6 @@ impl<S: Store> Coordinator<S> {
         self.sequences.note(instance, sequence, now)
     }
 
-    fn question(&self, id: DependencyId, subject: &Subject<'_>) -> Result<Question, Refusal> {
-        Ok(match *subject {
-            Subject::First => Question::First,
-            Subject::Hedge { attempt } => Question::Hedge { attempt },
-            Subject::Retry {
-                attempt,
-                made,
-                outcome,
-            } => {
-                let made_under = match made {
-                    Made::Epoch(epoch) => MadeUnder::Epoch(epoch),
-                    Made::Nothing => MadeUnder::Unknown,
-                    Made::Permit(bytes) => match self.read_own(id, bytes, "previous.permit")? {
-                        Read::Permit(_, permit) => MadeUnder::Permit(permit),
-                        Read::EarlierRun(_, permit) => MadeUnder::EarlierRun(permit),
-                        Read::Unknown | Read::Malformed => MadeUnder::Unknown,
-                    },
-                };
-                Question::Retry {
-                    attempt,
-                    previous: Previous {
-                        made_under,
-                        outcome,
-                    },
-                }
-            }
-            Subject::Confirm(bytes) => match self.read_own(id, bytes, "confirm")? {
-                Read::Permit(_, permit) => Question::Confirm(permit),
-                Read::EarlierRun(..) | Read::Unknown | Read::Malformed => {
-                    Question::Confirm(void_permit())
-                }
-            },
-        })
-    }
-
-    /// Reads a permit that must be of this dependency.
-    fn read_own(&self, id: DependencyId, bytes: &[u8], field: &str) -> Result<Read, Refusal> {
-        let read = self.permits.read(bytes);
-        match read {
-            Read::Malformed => Err(Refusal::invalid(
-                field,
-                format!(
-                    "{} bytes that are not a permit; hand back what a grant carried",
-                    bytes.len()
-                ),
-            )),
-            Read::Permit(other, _) | Read::EarlierRun(other, _) if other != id => {
-                Err(Refusal::invalid(field, "a permit of another dependency"))
-            }
-            Read::Permit(..) | Read::EarlierRun(..) | Read::Unknown => Ok(read),
-        }
-    }
-
     /// Applies `rule` to the record of `key`, made where there is none, under its present
     /// policy.
     async fn transact<R: Send>(
@@ -488,18 +435,5 @@ fn kept_of(record: &Record, clock: &Clock, now: Time) -> durable::BreakerCheckpo
             left: checkpoint.left.into(),
             at: clock.wall(),
         },
-    }
-}
-
-/// A permit that no record knows: its confirmation is denied as void.
-fn void_permit() -> holdoff_decision::Permit {
-    holdoff_decision::Permit {
-        epoch: 0,
-        serial: u64::MAX,
-        issued: Time::ORIGIN,
-        delay: holdoff_decision::Nanos::ZERO,
-        expires: Time::ORIGIN,
-        retry: 0,
-        kind: holdoff_decision::PermitKind::Call,
     }
 }

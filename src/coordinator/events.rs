@@ -58,6 +58,7 @@ pub enum EventKind {
     Started,
     CallerRefused,
     CallerRecovered,
+    RampEnded,
 }
 
 /// See the module.
@@ -223,7 +224,8 @@ fn kind_of(cause: Cause, to: State, shadow: bool) -> EventKind {
         Cause::Suspicion(_) | Cause::Window(_) => EventKind::Tripped,
         Cause::ProbeFailed(_) | Cause::ProbeSlow(_) => EventKind::Reopened,
         Cause::FirstProbe => EventKind::Probing,
-        Cause::ProbesSucceeded(_) | Cause::Recovered => EventKind::Recovered,
+        Cause::ProbesSucceeded(_) => EventKind::Recovered,
+        Cause::Recovered => EventKind::RampEnded,
         Cause::Override => EventKind::OverrideSet,
         Cause::OverrideCleared => EventKind::OverrideCleared,
         Cause::OverrideExpired => EventKind::OverrideExpired,
@@ -260,6 +262,7 @@ pub(super) fn counter_of(kind: EventKind) -> Option<Counter> {
         | EventKind::PoliciesRefused
         | EventKind::CallerRefused
         | EventKind::CallerRecovered
+        | EventKind::RampEnded
         | EventKind::Started => None,
     }
 }

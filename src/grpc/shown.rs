@@ -95,6 +95,7 @@ fn event_kind(kind: EventKind) -> proto::EventKind {
         EventKind::Started => proto::EventKind::Started,
         EventKind::CallerRefused => proto::EventKind::CallerRefused,
         EventKind::CallerRecovered => proto::EventKind::CallerRecovered,
+        EventKind::RampEnded => proto::EventKind::RampEnded,
     }
 }
 

@@ -124,7 +124,7 @@ fn pushed_back(wait_ms: i64) -> Outcome {
 #[tokio::test]
 async fn b07_a_pushback_is_a_floor_and_do_not_retry_ends_the_call() {
     let policy = policy_of_d(
-        "{retry: {initial_delay: 400ms, jitter: none, max_attempts: 9}, \
+        "{retry: {initial_delay: 400ms, jitter: none, max_attempts: 9}, calendar: {retry_rate: off}, \
           pushback: {max: 600s, spread: 1s}, budget: {floor_per_second: 1000}}",
     );
     let service = Service::start(&policy).await;
@@ -155,6 +155,7 @@ async fn b07_a_pushback_is_a_floor_and_do_not_retry_ends_the_call() {
 async fn b07_a_grpc_pushback_restarts_the_backoff_and_the_permit_carries_it() {
     let policy = policy_of_d(
         "{retry: {initial_delay: 100ms, multiplier: 10, max_delay: 60s, jitter: none, max_attempts: 9}, \
+         calendar: {retry_rate: off}, \
           pushback: {spread: 0s}, budget: {floor_per_second: 1000}}",
     );
     let service = Service::start(&policy).await;
@@ -197,6 +198,7 @@ async fn b08_a_pushback_beyond_the_limit_is_denied_with_its_time_and_never_cut()
 async fn b08c_callers_that_are_told_the_same_time_do_not_come_back_together() {
     let policy = policy_of_d(
         "{retry: {initial_delay: 0s, jitter: none}, pushback: {max: 60s, spread: 1s}, \
+         calendar: {retry_rate: off}, \
           budget: {floor_per_second: 1000}}",
     );
     let service = Service::start(&policy).await;

@@ -19,7 +19,7 @@ use holdoff::{
 };
 use holdoff_decision::{
     Ask, Context, Nanos, Outcome, OutcomeKind, Permit, Policy, Question, Record, Reported, Sample,
-    Time, acquire,
+    Share, Time, acquire,
     policy::{Detect, Window, WindowSize},
     report,
 };
@@ -41,6 +41,8 @@ fn policy() -> Policy {
     policy.breaker.probe_lease = LEASE;
     policy.breaker.probe_successes = 4;
     policy.breaker.permit_ttl = Nanos(50_000_000);
+    // No ramp: calls pass again at once.
+    policy.ramp.start = Share::ONE;
     policy
 }
 

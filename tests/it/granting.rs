@@ -12,6 +12,7 @@ use crate::{harness::*, overrides::forced};
 use OutcomeKind::{Failure, Success};
 
 const SLOW_RETRIES: &str = "{retry: {initial_delay: 5s, max_delay: 5s, jitter: none}, \
+     calendar: {retry_rate: off}, \
     breaker: {window: 10, min_calls: 5, open_for: 10s, permit_ttl: 60s}, \
     budget: {ratio: 0, floor_per_second: 1, ttl: 10s}}";
 

@@ -106,7 +106,7 @@ async fn b26d_a_client_whose_clock_is_an_hour_off_gets_the_same_answer() {
     // Times are relative durations in both directions: nothing of a client's clock is sent,
     // so only the length of what it says can matter.
     let service = Service::start(&policy_of_d(
-        "{retry: {jitter: none, initial_delay: 1s, min_attempt_time: 500ms}}",
+        "{retry: {jitter: none, initial_delay: 1s, min_attempt_time: 500ms}, calendar: {retry_rate: off}}",
     ))
     .await;
     let mut client = service.client().await;

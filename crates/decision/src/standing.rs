@@ -6,7 +6,12 @@
 //! the client. A refusal ends by itself: it is valid for the time that is left plus this
 //! subscriber's own spread, and then the client asks.
 
-use crate::{Nanos, Policy, Record, State, policy::Mode, record::Context};
+use crate::{
+    Nanos, Policy, Record, State,
+    breaker::{Admission, Asker},
+    policy::Mode,
+    record::Context,
+};
 
 /// An allowance to go on is renewed before it ends; a client that hears nothing for so long
 /// asks.
@@ -54,6 +59,12 @@ pub fn standing(policy: &Policy, record: &Record, context: &Context) -> Standing
             FirstAttempts::Refuse,
             spread(left, policy.breaker.spread, context),
         )
+    } else if let Some(first_end) = probes_out(policy, record, state, context) {
+        // As a denial would be: spread over the time in which a verdict may come, so that a
+        // fleet that hears of the first probe does not ask together.
+        let until = first_end.saturating_add(policy.breaker.spread);
+        let valid_for = until.scaled(context.sample.spread).max(Nanos(1_000_000));
+        (FirstAttempts::Refuse, valid_for)
     } else if must_ask(policy, record, state) {
         (FirstAttempts::Ask, GO_VALID_FOR)
     } else {
@@ -88,6 +99,21 @@ pub fn standing_of(policy: &Policy, record: &Record, caller: u64, context: &Cont
         first_attempts,
         valid_for,
         ..of_all
+    }
+}
+
+/// When the first of the probes ends that are out, where there are no more and first attempts
+/// need one.
+fn probes_out(policy: &Policy, record: &Record, state: State, context: &Context) -> Option<Nanos> {
+    if state != State::HalfOpen || !record.breaker.binds_first_attempts(&policy.breaker) {
+        return None;
+    }
+    let probes_from = context.probes_from(policy);
+    let (breaker, asker) = (&record.breaker, Asker::FirstAttempt);
+    match breaker.admit(&policy.breaker, asker, probes_from, context.now) {
+        Admission::ProbesOut { first_end, .. } => Some(first_end),
+        Admission::Quarantine(left) => Some(left),
+        Admission::Pass | Admission::Probe | Admission::Open(_) => None,
     }
 }
 
@@ -169,6 +195,17 @@ mod tests {
             first_attempts(&policy, &open_record(), 0),
             FirstAttempts::Go
         );
+    }
+
+    #[test]
+    fn half_open_with_all_probes_out_refuses_and_spreads_the_return() {
+        let mut record = open_record();
+        let now = Time(Nanos::from_secs(10).0);
+        record.breaker.begin_probing(now);
+        record.breaker.lease(1, now + Nanos::from_secs(5), now);
+        let standing = standing(&Policy::default(), &record, &context(now.0));
+        assert_eq!(standing.first_attempts, FirstAttempts::Refuse);
+        assert_eq!(standing.valid_for, Nanos::from_millis(3_500));
     }
 
     #[test]

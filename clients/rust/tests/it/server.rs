@@ -338,13 +338,6 @@ impl CoordinatorService for Scripted {
 
     type SessionStream = Pin<Box<dyn Stream<Item = Result<proto::SessionResponse, Status>> + Send>>;
 
-    async fn plan_check(
-        &self,
-        _: Request<holdoff_client::proto::PlanCheckRequest>,
-    ) -> Result<Response<holdoff_client::proto::PlanCheckResponse>, Status> {
-        Err(Status::failed_precondition("no checks are planned here"))
-    }
-
     async fn session(
         &self,
         request: Request<Streaming<proto::SessionRequest>>,
