@@ -22,7 +22,7 @@ pub struct Checkpoint {
 pub fn set_override(record: &mut Record, order: Override, now: Time) {
     record.end_expired_order(now);
     let from = current(record, now);
-    record.order = Some(Box::new(order));
+    record.put_order(order);
     record.breaker.level = 0;
     record.breaker.close(Cause::Override, now);
     record.note_transition(from, now);
@@ -32,7 +32,7 @@ pub fn set_override(record: &mut Record, order: Override, now: Time) {
 pub fn clear_override(record: &mut Record, now: Time) -> bool {
     record.end_expired_order(now);
     let from = current(record, now);
-    if record.order.take().is_none() {
+    if record.take_order().is_none() {
         return false;
     }
     record.breaker.level = 0;
@@ -53,8 +53,8 @@ pub fn reset(record: &mut Record, now: Time) {
 
 /// Ends a hold. False: there was none.
 pub fn clear_hold(record: &mut Record, now: Time) -> bool {
-    let held = now < record.held_until;
-    record.held_until = Time::ORIGIN;
+    let held = now < record.held_until();
+    record.hold_until(Time::ORIGIN);
     held
 }
 

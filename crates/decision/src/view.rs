@@ -46,7 +46,7 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
     let now = context.now;
     let breaker = &record.breaker;
     let state = record.state(policy, now);
-    let expired = record.order.as_ref().and_then(|order| order.expires);
+    let expired = record.order().and_then(|order| order.expires);
     let began = match (breaker.phase, record.inner_state(now)) {
         // Closed by the end of an override that no event has met yet.
         _ if record.order_at(now).is_none() && expired.is_some() => expired.unwrap_or(now),
@@ -54,7 +54,7 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
         (Phase::Open, State::HalfOpen) if state == State::HalfOpen => breaker.open_until,
         _ => breaker.since,
     };
-    let held = now.until(record.held_until);
+    let held = now.until(record.held_until());
     View {
         state,
         epoch: breaker.epoch,
@@ -72,9 +72,9 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
         trips: u64::from(breaker.trips),
         caller_faults: breaker.faults() as u32,
         shadow: (policy.breaker.mode == Mode::Shadow).then(|| record.inner_state(now)),
-        planned: record.calendar.as_ref().map_or(0, |it| it.planned()),
+        planned: record.calendar().map_or(0, |it| it.planned()),
         curve: (state == State::Recovering)
-            .then(|| record.ramp.as_ref().map(|ramp| ramp.curve(now)))
+            .then(|| record.ramp().map(|ramp| ramp.curve(now)))
             .flatten(),
         throughput: record.usual_rate(now),
     }
@@ -83,17 +83,14 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
 /// Whether the record holds nothing that a new one would not: it may be evicted.
 pub fn is_idle(record: &Record, idle_for: Nanos, now: Time) -> bool {
     record.breaker.phase == Phase::Closed
-        && record.order.is_none()
-        && now >= record.held_until
+        && record.order().is_none()
+        && now >= record.held_until()
         && now.since(record.touched) >= idle_for
         && now >= record.tickets.last_end()
         && now >= record.breaker.last_lease_end()
-        && record
-            .calendar
-            .as_ref()
-            .is_none_or(|it| it.is_empty_at(now))
-        && record.ramp.as_ref().is_none_or(|ramp| !ramp.lasts(now))
-        && record.rate.is_idle(now)
+        && record.calendar().is_none_or(|it| it.is_empty_at(now))
+        && record.ramp().is_none_or(|ramp| !ramp.lasts(now))
+        && record.has_all_room(now)
         && record.budget.is_idle(now)
 }
 

@@ -911,7 +911,7 @@ fn b35b_a_record_that_holds_anything_is_not_idle() {
     fleet.trip();
     assert!(!idle(fleet.at(10_000.0)), "open or half-open");
     let mut held = with_probes(1);
-    held.record.held_until = at(10_000.0);
+    held.record.hold_until(at(10_000.0));
     assert!(!idle(held.at(9_999.0)));
     let mut ordered = with_probes(1);
     set_override(
