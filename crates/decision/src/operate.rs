@@ -2,7 +2,7 @@
 
 use crate::{
     Nanos, Record, Time,
-    breaker::{Cause, Phase},
+    breaker::{Cause, Past, Phase},
     record::{Override, OverrideKind, State},
 };
 
@@ -23,7 +23,7 @@ pub fn set_override(record: &mut Record, order: Override, now: Time) {
     record.end_expired_order(now);
     let from = current(record, now);
     record.put_order(order);
-    record.breaker.level = 0;
+    record.breaker.forget_level();
     record.breaker.close(Cause::Override, now);
     record.note_transition(from, now);
 }
@@ -35,7 +35,7 @@ pub fn clear_override(record: &mut Record, now: Time) -> bool {
     if record.take_order().is_none() {
         return false;
     }
-    record.breaker.level = 0;
+    record.breaker.forget_level();
     record.breaker.close(Cause::OverrideCleared, now);
     record.note_transition(from, now);
     true
@@ -46,7 +46,7 @@ pub fn clear_override(record: &mut Record, now: Time) -> bool {
 pub fn reset(record: &mut Record, now: Time) {
     record.end_expired_order(now);
     let from = current(record, now);
-    record.breaker.level = 0;
+    record.breaker.forget_level();
     record.breaker.close(Cause::Reset, now);
     record.note_transition(from, now);
 }
@@ -64,10 +64,10 @@ pub fn checkpoint(record: &Record, now: Time) -> Checkpoint {
     Checkpoint {
         phase: breaker.phase,
         epoch: breaker.epoch,
-        level: breaker.level,
-        trips: breaker.trips,
+        level: breaker.past().level,
+        trips: breaker.past().trips,
         left: match breaker.phase {
-            Phase::Open => now.until(breaker.open_until),
+            Phase::Open => now.until(breaker.past().open_until),
             Phase::Closed | Phase::HalfOpen => Nanos::ZERO,
         },
     }
@@ -78,14 +78,17 @@ pub fn checkpoint(record: &Record, now: Time) -> Checkpoint {
 pub fn restore(checkpoint: &Checkpoint, now: Time) -> Record {
     let mut record = Record::new(checkpoint.epoch, now);
     let breaker = &mut record.breaker;
-    breaker.level = checkpoint.level;
-    breaker.trips = checkpoint.trips;
-    breaker.cause = Cause::Restored;
     breaker.phase = match checkpoint.phase {
         Phase::Closed => Phase::Closed,
         Phase::Open | Phase::HalfOpen => Phase::Open,
     };
-    breaker.open_until = now + checkpoint.left;
+    *breaker.past_mut() = Past {
+        cause: Cause::Restored,
+        open_until: now + checkpoint.left,
+        level: checkpoint.level,
+        probe_successes: 0,
+        trips: checkpoint.trips,
+    };
     record
 }
 

@@ -153,7 +153,7 @@ impl Record {
                 Some(ramp) if ramp.lasts(now) => State::Recovering,
                 Some(_) | None => State::Closed,
             },
-            Phase::Open if now < self.breaker.open_until => State::Open,
+            Phase::Open if now < self.breaker.past().open_until => State::Open,
             Phase::Open | Phase::HalfOpen => State::HalfOpen,
         }
     }
@@ -161,7 +161,7 @@ impl Record {
     /// Notes a transition of the breaker that has just been made.
     pub(crate) fn note_transition(&mut self, from: State, now: Time) {
         self.tickets.begin_epoch();
-        if !matches!(self.breaker.cause, Cause::ProbesSucceeded(_)) {
+        if !matches!(self.breaker.past().cause, Cause::ProbesSucceeded(_)) {
             self.end_ramp();
         }
         match from {
@@ -180,7 +180,7 @@ impl Record {
         let (to, epoch, cause) = (
             self.inner_state(now),
             self.breaker.epoch,
-            self.breaker.cause,
+            self.breaker.past().cause,
         );
         let to = match self.order_at(now).map(|order| order.kind) {
             Some(OverrideKind::ForceOpen) => State::ForcedOpen,
@@ -217,7 +217,7 @@ impl Record {
         if let Some(end) = end.filter(|end| now >= *end) {
             let from = self.ordered_state();
             self.take_order();
-            self.breaker.level = 0;
+            self.breaker.forget_level();
             self.breaker.close(Cause::OverrideExpired, end);
             self.note_transition(from, now);
         }
@@ -344,6 +344,6 @@ mod tests {
 
     #[test]
     fn a_record_is_small_enough_for_a_million_of_them() {
-        assert!(size_of::<Record>() <= 328, "{} bytes", size_of::<Record>());
+        assert!(size_of::<Record>() <= 264, "{} bytes", size_of::<Record>());
     }
 }

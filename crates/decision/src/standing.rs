@@ -54,7 +54,7 @@ pub fn standing(policy: &Policy, record: &Record, context: &Context) -> Standing
             spread(held, policy.pushback.spread, context),
         )
     } else if state == State::Open && record.breaker.binds_first_attempts(&policy.breaker) {
-        let left = now.until(record.breaker.open_until);
+        let left = now.until(record.breaker.past().open_until);
         (
             FirstAttempts::Refuse,
             spread(left, policy.breaker.spread, context),

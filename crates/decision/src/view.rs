@@ -51,7 +51,7 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
         // Closed by the end of an override that no event has met yet.
         _ if record.order_at(now).is_none() && expired.is_some() => expired.unwrap_or(now),
         // Awaiting its first probe since the end of the open period.
-        (Phase::Open, State::HalfOpen) if state == State::HalfOpen => breaker.open_until,
+        (Phase::Open, State::HalfOpen) if state == State::HalfOpen => breaker.past().open_until,
         _ => breaker.since,
     };
     let held = now.until(record.held_until());
@@ -59,8 +59,8 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
         state,
         epoch: breaker.epoch,
         in_state_for: now.since(began),
-        open_for: (state == State::Open).then(|| now.until(breaker.open_until)),
-        cause: breaker.cause,
+        open_for: (state == State::Open).then(|| now.until(breaker.past().open_until)),
+        cause: breaker.past().cause,
         held_for: (!held.is_zero()).then_some(held),
         probes_out: breaker.probes_out(now),
         permits_out: record.tickets.outstanding(),
@@ -69,7 +69,7 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
             .level(&policy.budget, context.floor_from(policy), now),
         counts: breaker.counts(now),
         suspicion: breaker.suspicion(now).min(1.0),
-        trips: u64::from(breaker.trips),
+        trips: u64::from(breaker.past().trips),
         caller_faults: breaker.faults() as u32,
         shadow: (policy.breaker.mode == Mode::Shadow).then(|| record.inner_state(now)),
         planned: record.calendar().map_or(0, |it| it.planned()),

@@ -23,7 +23,7 @@ impl Record {
         if progress == Some(Progress::Done) {
             self.end_ramp();
             self.throughput.resume(now);
-            self.breaker.cause = Cause::Recovered;
+            self.breaker.past_mut().cause = Cause::Recovered;
             self.note_change(State::Recovering, now);
         }
     }

@@ -260,7 +260,7 @@ fn a_spared_first_attempt_is_confirmed_behind_a_new_hold() {
         ..Tally::default()
     });
     assert_eq!(fleet.state(), State::Open);
-    fleet.record.breaker.open_until = at(1.0);
+    fleet.record.breaker.past_mut().open_until = at(1.0);
     fleet.record.hold_until(at(9.0));
     let kept = fleet.at(2.0).confirm(early.permit).unwrap();
     assert!(!kept.probe);
