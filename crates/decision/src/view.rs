@@ -40,6 +40,8 @@ pub struct View {
     pub curve: Option<Curve>,
     /// Successes a second, as an average; `None`: none is known.
     pub throughput: Option<f64>,
+    /// Share of the last sixteen or so outcomes that failed, 0 to 1.
+    pub failing: f32,
 }
 
 pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
@@ -77,6 +79,7 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
             .then(|| record.ramp().map(|ramp| ramp.curve(now)))
             .flatten(),
         throughput: record.usual_rate(now),
+        failing: record.throughput.failing(),
     }
 }
 
