@@ -184,11 +184,11 @@ pub fn card(ink: Ink, d: &Dependency) -> String {
         ("held for", span_or_empty(d.held_for.as_ref())),
         (
             "failed",
-            format!("{} of the calls in the window", share(d.failure_ratio)),
+            format!("{} of the last calls", share(d.failure_ratio)),
         ),
         (
             "slow",
-            format!("{} of the calls in the window", share(d.slow_ratio)),
+            format!("{} of the last calls", share(d.slow_ratio)),
         ),
         ("towards a trip", share(d.suspicion)),
         (
@@ -398,8 +398,8 @@ The first 2; there are more: --all shows them.
 payments is open, for 3 m 12 s now
   why             12 of 20 calls failed
   first probe in  8.0 s
-  failed          60 % of the calls in the window
-  slow            4.5 % of the calls in the window
+  failed          60 % of the last calls
+  slow            4.5 % of the last calls
   towards a trip  100 %
   retry budget    4 left; 100 first attempts and 16 retries in its window
   out now         1 probe, 0 permits

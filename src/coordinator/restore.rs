@@ -113,7 +113,7 @@ impl<S: Store> Coordinator<S> {
             let expires = order.expires;
             let restored = self
                 .restore_record(key, now, |record| {
-                    record.order = Some(Box::new(order.clone()))
+                    record.put_order(order.clone());
                 })
                 .await;
             match restored {

@@ -36,7 +36,11 @@ pub fn dependency(shown: &Shown) -> proto::Dependency {
         budget_left: view.budget.left(),
         first_attempts: view.budget.first_attempts,
         retries: view.budget.retries,
-        failure_ratio: ratio(view.counts.failures, view.counts),
+        failure_ratio: match view.counts.calls {
+            // The adaptive detector has no window.
+            0 => f64::from(view.failing),
+            _ => ratio(view.counts.failures, view.counts),
+        },
         slow_ratio: ratio(view.counts.slow, view.counts),
         suspicion: f64::from(view.suspicion),
         trips: view.trips,

@@ -156,7 +156,7 @@ fn replay_key(ask: &Ask) -> Option<Key> {
 /// The grant that this very question got before. A probe whose lease has ended, by a
 /// report or by time, is not given again: it would be one more than may be out.
 fn repeated(record: &Record, key: Option<Key>, now: Time) -> Option<Grant> {
-    match record.replays.as_ref()?.find(&key?, now)? {
+    match record.remembered(&key?, now)? {
         Remembered::Granted(grant) => {
             let holds = !grant.probe || record.breaker.holds_lease(grant.permit.serial, now);
             (holds && now < grant.permit.expires).then(|| grant.at(now))
@@ -200,15 +200,12 @@ fn record_previous(
         MadeUnder::EarlierRun(_) => Reported::StaleEpoch,
         MadeUnder::Unknown => Reported::Unknown,
         MadeUnder::Epoch(epoch) => {
-            let counted = key.and_then(|key| record.replays.as_ref()?.find(&key, now));
+            let counted = key.and_then(|key| record.remembered(&key, now));
             if counted.is_some() {
                 return Some(Reported::Duplicate);
             }
             if let Some(key) = key {
-                record
-                    .replays
-                    .get_or_insert_default()
-                    .remember(key, Remembered::Counted, now);
+                record.remember(key, Remembered::Counted, now);
             }
             // Only what was a first attempt deposits.
             if attempt == 2 {
@@ -335,7 +332,7 @@ fn grant(
         Question::Confirm(_) => {}
     }
     if let Some(limit) = &policy.rate {
-        record.rate.take(limit, ask.service, ask.cost, now);
+        record.take_room(limit, ask.service, ask.cost, now);
     }
     if let Question::Retry { previous, .. } = ask.question
         && let MadeUnder::Permit(permit) = previous.made_under
@@ -347,10 +344,7 @@ fn grant(
     take_places(policy, record, &plan, now);
     let grant = give(policy, record, plan, now);
     if let Some(key) = key {
-        record
-            .replays
-            .get_or_insert_default()
-            .remember(key, Remembered::Granted(grant), now);
+        record.remember(key, Remembered::Granted(grant), now);
     }
     grant
 }
@@ -361,7 +355,7 @@ fn take_places(policy: &Policy, record: &mut Record, plan: &Plan, now: Time) {
         record.take_place(policy, place, now);
     }
     if plan.climbs
-        && let Some(ramp) = &mut record.ramp
+        && let Some(ramp) = record.ramp_mut()
     {
         ramp.take(&policy.ramp, now);
     }

@@ -17,18 +17,19 @@
 //! testify about this one.
 
 mod last_second;
+mod rare;
 mod readings;
 mod weigh;
 
-pub use self::last_second::Ended;
-use self::last_second::LastSecond;
+use self::rare::{Lease, Rare};
+pub use self::{last_second::Ended, rare::Past};
 use crate::{
     Nanos, Time,
     detector::Detector,
-    evidence::{Heard, Reporters, Sketch},
+    evidence::{Heard, Sketch},
     permit::{Outcome, OutcomeKind},
     policy::{self, AppliesTo, Detect, Mode},
-    window::{Call, Counts, Reached, Window},
+    window::{Call, Counts, Reached},
 };
 
 /// What a transition reports on, for events and people.
@@ -65,41 +66,10 @@ pub struct Breaker {
     pub epoch: u64,
     /// When this phase began.
     pub since: Time,
-    /// Open: when the first probe may go.
-    pub open_until: Time,
-    /// Trips in a row: how often the open period has been multiplied.
-    pub level: u32,
-    pub probe_successes: u32,
-    pub trips: u32,
-    pub cause: Cause,
-    evidence: Evidence,
+    detector: Detector,
     /// Instances that ended an attempt in the last seconds.
     recent: Sketch<2>,
     rare: Option<Box<Rare>>,
-}
-
-/// What most dependencies have nothing of, most of the time.
-#[derive(Clone, Debug, Default)]
-struct Rare {
-    leases: Vec<Lease>,
-    /// From the first failure until all is quiet.
-    reporters: Option<Box<Reporters>>,
-    /// Under `applies_to: auto`.
-    last_second: Option<LastSecond>,
-}
-
-/// A probe that is out.
-#[derive(Clone, Copy, Debug)]
-struct Lease {
-    serial: u64,
-    ends: Time,
-}
-
-/// Allocated on use: most dependencies need no window.
-#[derive(Clone, Debug)]
-enum Evidence {
-    Adaptive(Detector),
-    Window(Box<Window>),
 }
 
 /// What the breaker says to an attempt.
@@ -140,12 +110,7 @@ impl Breaker {
             phase: Phase::Closed,
             epoch,
             since: now,
-            open_until: Time::ORIGIN,
-            level: 0,
-            probe_successes: 0,
-            trips: 0,
-            cause: Cause::New,
-            evidence: Evidence::Adaptive(Detector::default()),
+            detector: Detector::default(),
             recent: Sketch::default(),
             rare: None,
         }
@@ -167,7 +132,9 @@ impl Breaker {
         };
         let answer = match self.phase {
             Phase::Closed => Admission::Pass,
-            Phase::Open if now < self.open_until => Admission::Open(now.until(self.open_until)),
+            Phase::Open if now < self.past().open_until => {
+                Admission::Open(now.until(self.past().open_until))
+            }
             Phase::Open | Phase::HalfOpen => self.admit_probe(policy, probes_from, now),
         };
         let spared = asker == Asker::FirstAttempt && !self.binds_first_attempts(policy);
@@ -216,14 +183,14 @@ impl Breaker {
     pub fn begin_probing(&mut self, now: Time) -> bool {
         let first = self.phase != Phase::HalfOpen;
         if first {
-            self.probe_successes = 0;
+            self.past_mut().probe_successes = 0;
             self.enter(Phase::HalfOpen, Cause::FirstProbe, now);
         }
         first
     }
 
     pub fn lease(&mut self, serial: u64, ends: Time, now: Time) {
-        let leases = &mut self.rare.get_or_insert_default().leases;
+        let leases = &mut self.rare_mut().leases;
         leases.retain(|lease| now < lease.ends);
         leases.push(Lease { serial, ends });
     }
@@ -231,24 +198,10 @@ impl Breaker {
     /// Takes a lease back. True: it was live.
     pub fn end_lease(&mut self, serial: u64, now: Time) -> bool {
         let live = self.holds_lease(serial, now);
-        if let Some(rare) = &mut self.rare {
+        self.forget_rare(|rare| {
             (rare.leases).retain(|lease| lease.serial != serial && now < lease.ends);
-            self.free_rare();
-        }
-        live
-    }
-
-    fn free_rare(&mut self) {
-        let empty = self.rare.as_ref().is_some_and(|rare| {
-            rare.leases.is_empty() && rare.reporters.is_none() && rare.last_second.is_none()
         });
-        if empty {
-            self.rare = None;
-        }
-    }
-
-    fn leases(&self) -> &[Lease] {
-        self.rare.as_ref().map_or(&[], |rare| &rare.leases)
+        live
     }
 
     /// Whether the lease of this permit is live.
@@ -306,10 +259,11 @@ impl Breaker {
             self.open(policy, Cause::ProbeSlow(latency), now);
             true
         } else {
-            self.probe_successes = self.probe_successes.saturating_add(1);
-            let closes = self.probe_successes >= policy.probe_successes;
+            let successes = self.past().probe_successes.saturating_add(1);
+            self.past_mut().probe_successes = successes;
+            let closes = successes >= policy.probe_successes;
             if closes {
-                self.close(Cause::ProbesSucceeded(self.probe_successes), now);
+                self.close(Cause::ProbesSucceeded(successes), now);
             }
             closes
         }
@@ -376,9 +330,11 @@ impl Breaker {
         let Some(cause) = cause.filter(|_| trips == Trips::WhenReached) else {
             return false;
         };
-        self.trips = self.trips.saturating_add(1);
-        if now.since(self.since) >= policy.healthy_reset {
-            self.level = 0;
+        let healthy_for = now.since(self.since);
+        let past = self.past_mut();
+        past.trips = past.trips.saturating_add(1);
+        if healthy_for >= policy.healthy_reset {
+            past.level = 0;
         }
         self.open(policy, cause, now);
         true
@@ -387,8 +343,7 @@ impl Breaker {
     /// Notes how attempts ended for `applies_to: auto`.
     pub fn note_second(&mut self, policy: &policy::Breaker, ended: Ended, now: Time) {
         if policy.applies_to == AppliesTo::Auto {
-            let rare = self.rare.get_or_insert_default();
-            let second = rare.last_second.get_or_insert_default();
+            let second = self.rare_mut().last_second.get_or_insert_default();
             second.turn_to(now);
             second.note(ended);
         }
@@ -397,15 +352,16 @@ impl Breaker {
     /// Judges a second that is over for `applies_to: auto`.
     pub fn judge_second(&mut self, policy: &policy::Breaker, now: Time) {
         if policy.applies_to == AppliesTo::Auto {
-            let rare = self.rare.get_or_insert_default();
-            rare.last_second.get_or_insert_default().turn_to(now);
+            let second = self.rare_mut().last_second.get_or_insert_default();
+            second.turn_to(now);
         }
     }
 
     /// Goes to open from any phase, for the first period or a longer one.
     fn open(&mut self, policy: &policy::Breaker, cause: Cause, now: Time) {
-        self.open_until = now + open_period(policy, self.level);
-        self.level = self.level.saturating_add(1);
+        let past = self.past_mut();
+        past.open_until = now + open_period(policy, past.level);
+        past.level = past.level.saturating_add(1);
         self.enter(Phase::Open, cause, now);
     }
 
@@ -418,13 +374,11 @@ impl Breaker {
     }
 
     fn enter(&mut self, phase: Phase, cause: Cause, now: Time) {
-        self.forget_reporters();
-        match &mut self.evidence {
-            Evidence::Adaptive(detector) => detector.clear(),
-            Evidence::Window(_) => self.evidence = Evidence::Adaptive(Detector::default()),
-        }
+        let rare = self.rare_mut();
+        (rare.reporters, rare.window) = (None, None);
+        self.detector.clear();
+        self.past_mut().cause = cause;
         self.phase = phase;
-        self.cause = cause;
         self.since = now;
         self.epoch = self.epoch.saturating_add(1);
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     Nanos, Record, Time,
-    breaker::{Cause, Phase},
+    breaker::{Cause, Past, Phase},
     record::{Override, OverrideKind, State},
 };
 
@@ -22,8 +22,8 @@ pub struct Checkpoint {
 pub fn set_override(record: &mut Record, order: Override, now: Time) {
     record.end_expired_order(now);
     let from = current(record, now);
-    record.order = Some(Box::new(order));
-    record.breaker.level = 0;
+    record.put_order(order);
+    record.breaker.forget_level();
     record.breaker.close(Cause::Override, now);
     record.note_transition(from, now);
 }
@@ -32,10 +32,10 @@ pub fn set_override(record: &mut Record, order: Override, now: Time) {
 pub fn clear_override(record: &mut Record, now: Time) -> bool {
     record.end_expired_order(now);
     let from = current(record, now);
-    if record.order.take().is_none() {
+    if record.take_order().is_none() {
         return false;
     }
-    record.breaker.level = 0;
+    record.breaker.forget_level();
     record.breaker.close(Cause::OverrideCleared, now);
     record.note_transition(from, now);
     true
@@ -46,15 +46,15 @@ pub fn clear_override(record: &mut Record, now: Time) -> bool {
 pub fn reset(record: &mut Record, now: Time) {
     record.end_expired_order(now);
     let from = current(record, now);
-    record.breaker.level = 0;
+    record.breaker.forget_level();
     record.breaker.close(Cause::Reset, now);
     record.note_transition(from, now);
 }
 
 /// Ends a hold. False: there was none.
 pub fn clear_hold(record: &mut Record, now: Time) -> bool {
-    let held = now < record.held_until;
-    record.held_until = Time::ORIGIN;
+    let held = now < record.held_until();
+    record.hold_until(Time::ORIGIN);
     held
 }
 
@@ -64,10 +64,10 @@ pub fn checkpoint(record: &Record, now: Time) -> Checkpoint {
     Checkpoint {
         phase: breaker.phase,
         epoch: breaker.epoch,
-        level: breaker.level,
-        trips: breaker.trips,
+        level: breaker.past().level,
+        trips: breaker.past().trips,
         left: match breaker.phase {
-            Phase::Open => now.until(breaker.open_until),
+            Phase::Open => now.until(breaker.past().open_until),
             Phase::Closed | Phase::HalfOpen => Nanos::ZERO,
         },
     }
@@ -78,14 +78,17 @@ pub fn checkpoint(record: &Record, now: Time) -> Checkpoint {
 pub fn restore(checkpoint: &Checkpoint, now: Time) -> Record {
     let mut record = Record::new(checkpoint.epoch, now);
     let breaker = &mut record.breaker;
-    breaker.level = checkpoint.level;
-    breaker.trips = checkpoint.trips;
-    breaker.cause = Cause::Restored;
     breaker.phase = match checkpoint.phase {
         Phase::Closed => Phase::Closed,
         Phase::Open | Phase::HalfOpen => Phase::Open,
     };
-    breaker.open_until = now + checkpoint.left;
+    *breaker.past_mut() = Past {
+        cause: Cause::Restored,
+        open_until: now + checkpoint.left,
+        level: checkpoint.level,
+        probe_successes: 0,
+        trips: checkpoint.trips,
+    };
     record
 }
 

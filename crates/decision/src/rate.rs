@@ -65,6 +65,11 @@ impl Rate {
             .all(|arrival| *arrival <= now)
     }
 
+    /// Whether it holds nothing that a new one would not.
+    pub fn is_unused(&self) -> bool {
+        self.arrival == Time::ORIGIN && self.callers.is_none()
+    }
+
     fn charged(&self, policy: &policy::Rate, caller: u64, cost: u32, now: Time) -> Time {
         let arrival = match &self.callers {
             Some(callers) if policy.per_caller => match callers.get(&caller) {

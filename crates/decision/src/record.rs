@@ -1,54 +1,36 @@
 //! All that is remembered of one dependency, and the steps that every question and report
 //! begins with.
 //!
-//! A record is made small, since there may be a million: what every dependency needs is
-//! inline, everything else is allocated on use and freed when it is empty. It holds no
-//! policy and no name; those are shared or kept beside it.
+//! A record is made small, since there may be a million: what every call needs is inline,
+//! everything else is in one allocation (`rare`) that is made on use and freed when it is
+//! empty. It holds no policy and no name; those are shared or kept beside it.
 
 mod plans;
+mod rare;
 
+use self::rare::Rare;
 use crate::{
     Nanos, Policy, Time,
     breaker::{Breaker, Cause, Ended, Phase, Trips, Verdict},
     budget::Budget,
-    calendar::Calendar,
     evidence::{Heard, News},
     permit::{Outcome, OutcomeKind},
     policy::{Detect, Mode},
-    ramp::Ramp,
-    rate::Rate,
-    replay::Replays,
     throughput::Throughput,
     tickets::Tickets,
     window::Counts,
 };
-
-/// Unreported permits that count in one second under the adaptive detector. Who was silent
-/// is not known, so all of them are taken for one instance: one that dies with many calls
-/// out must not trip the fleet, and a fleet that hangs trips within three seconds.
-const SILENT_PER_SECOND: u32 = 2;
 
 /// The state of one dependency.
 #[derive(Clone, Debug)]
 pub struct Record {
     pub breaker: Breaker,
     pub budget: Budget,
-    pub rate: Rate,
     pub tickets: Tickets,
-    /// Only while retries are planned.
-    pub calendar: Option<Box<Calendar>>,
-    /// Only while the dependency recovers.
-    pub ramp: Option<Box<Ramp>>,
     pub throughput: Throughput,
-    /// No call goes before this time: the dependency asked the fleet to wait.
-    pub held_until: Time,
-    pub order: Option<Box<Override>>,
-    pub(crate) replays: Option<Box<Replays>>,
     /// When anything last happened here.
     pub touched: Time,
-    changes: Option<Box<Vec<Change>>>,
-    /// The second of the last silence, and how much of it has counted.
-    silent: (u32, u32),
+    rare: Option<Box<Rare>>,
 }
 
 /// An operator's order.
@@ -135,29 +117,22 @@ impl Record {
         Self {
             breaker: Breaker::new(epoch, now),
             budget: Budget::default(),
-            rate: Rate::default(),
             tickets: Tickets::default(),
-            calendar: None,
-            ramp: None,
             throughput: Throughput::default(),
-            held_until: Time::ORIGIN,
-            order: None,
-            replays: None,
             touched: now,
-            changes: None,
-            silent: (0, 0),
+            rare: None,
         }
     }
 
     /// The override in force at `now`.
     pub fn order_at(&self, now: Time) -> Option<&Override> {
-        let order = self.order.as_deref()?;
+        let order = self.order()?;
         order.expires.is_none_or(|end| now < end).then_some(order)
     }
 
     /// The state at `now`, as callers see it.
     pub fn state(&self, policy: &Policy, now: Time) -> State {
-        match self.order.as_deref() {
+        match self.order() {
             Some(_) => match self.order_at(now).map(|order| order.kind) {
                 Some(OverrideKind::ForceOpen) => State::ForcedOpen,
                 Some(OverrideKind::ForceClosed) => State::ForcedClosed,
@@ -174,35 +149,20 @@ impl Record {
     /// The state of the breaker itself, whatever its mode and override.
     pub fn inner_state(&self, now: Time) -> State {
         match self.breaker.phase {
-            Phase::Closed => match &self.ramp {
+            Phase::Closed => match self.ramp() {
                 Some(ramp) if ramp.lasts(now) => State::Recovering,
                 Some(_) | None => State::Closed,
             },
-            Phase::Open if now < self.breaker.open_until => State::Open,
+            Phase::Open if now < self.breaker.past().open_until => State::Open,
             Phase::Open | Phase::HalfOpen => State::HalfOpen,
         }
-    }
-
-    /// What has happened since this was last called.
-    pub fn take_changes(&mut self) -> Vec<Change> {
-        self.changes
-            .take()
-            .map_or_else(Vec::new, |changes| *changes)
-    }
-
-    pub fn has_changes(&self) -> bool {
-        self.changes.is_some()
-    }
-
-    pub(crate) fn note(&mut self, change: Change) {
-        self.changes.get_or_insert_default().push(change);
     }
 
     /// Notes a transition of the breaker that has just been made.
     pub(crate) fn note_transition(&mut self, from: State, now: Time) {
         self.tickets.begin_epoch();
-        if !matches!(self.breaker.cause, Cause::ProbesSucceeded(_)) {
-            self.ramp = None;
+        if !matches!(self.breaker.past().cause, Cause::ProbesSucceeded(_)) {
+            self.end_ramp();
         }
         match from {
             State::Closed => self.throughput.settle(now),
@@ -220,7 +180,7 @@ impl Record {
         let (to, epoch, cause) = (
             self.inner_state(now),
             self.breaker.epoch,
-            self.breaker.cause,
+            self.breaker.past().cause,
         );
         let to = match self.order_at(now).map(|order| order.kind) {
             Some(OverrideKind::ForceOpen) => State::ForcedOpen,
@@ -248,21 +208,16 @@ impl Record {
         }
         self.climb(policy, now);
         self.turn_calendar(policy, now);
-        if let Some(replays) = &mut self.replays {
-            replays.forget_old(now);
-            if replays.is_empty() {
-                self.replays = None;
-            }
-        }
+        self.forget_rare(policy.rate.as_ref(), now);
     }
 
     /// An override that has expired leaves the breaker closed since then, with no evidence.
     pub(crate) fn end_expired_order(&mut self, now: Time) {
-        let end = self.order.as_ref().and_then(|order| order.expires);
+        let end = self.order().and_then(|order| order.expires);
         if let Some(end) = end.filter(|end| now >= *end) {
             let from = self.ordered_state();
-            self.order = None;
-            self.breaker.level = 0;
+            self.take_order();
+            self.breaker.forget_level();
             self.breaker.close(Cause::OverrideExpired, end);
             self.note_transition(from, now);
         }
@@ -270,7 +225,7 @@ impl Record {
 
     /// The state that the override in the record stands for, whether it has ended or not.
     pub(crate) fn ordered_state(&self) -> State {
-        match self.order.as_ref().map(|order| order.kind) {
+        match self.order().map(|order| order.kind) {
             Some(OverrideKind::ForceOpen) => State::ForcedOpen,
             Some(OverrideKind::ForceClosed) => State::ForcedClosed,
             None => State::Closed,
@@ -282,15 +237,7 @@ impl Record {
             return;
         }
         let permits = match policy.breaker.detect {
-            Detect::Adaptive => {
-                let second = (ended.0 / 1_000_000_000) as u32;
-                if second != self.silent.0 {
-                    self.silent = (second, 0);
-                }
-                let counts = permits.min(SILENT_PER_SECOND.saturating_sub(self.silent.1));
-                self.silent.1 += counts;
-                counts
-            }
+            Detect::Adaptive => self.count_silent(permits, ended),
             Detect::Window(_) => permits,
         };
         if policy.breaker.detect == Detect::Adaptive {
@@ -384,8 +331,8 @@ impl Record {
             crate::policy::PushbackScope::Dependency => outcome.kind != OutcomeKind::Success,
         };
         let until = now + asked.min(policy.pushback.max);
-        if binds_all && until > self.held_until {
-            self.held_until = until;
+        if binds_all && until > self.held_until() {
+            self.hold_until(until);
             self.note(Change::Held(now.until(until)));
         }
     }
@@ -397,6 +344,6 @@ mod tests {
 
     #[test]
     fn a_record_is_small_enough_for_a_million_of_them() {
-        assert!(size_of::<Record>() <= 376, "{} bytes", size_of::<Record>());
+        assert!(size_of::<Record>() <= 264, "{} bytes", size_of::<Record>());
     }
 }

@@ -40,7 +40,7 @@ pub struct Standing {
 pub fn standing(policy: &Policy, record: &Record, context: &Context) -> Standing {
     let now = context.now;
     let state = record.state(policy, now);
-    let held = now.until(record.held_until);
+    let held = now.until(record.held_until());
     let (first_attempts, valid_for) = if state == State::ForcedOpen {
         let end = record.order_at(now).and_then(|order| order.expires);
         let left = end.map_or(REFUSE_VALID_FOR, |end| now.until(end));
@@ -54,7 +54,7 @@ pub fn standing(policy: &Policy, record: &Record, context: &Context) -> Standing
             spread(held, policy.pushback.spread, context),
         )
     } else if state == State::Open && record.breaker.binds_first_attempts(&policy.breaker) {
-        let left = now.until(record.breaker.open_until);
+        let left = now.until(record.breaker.past().open_until);
         (
             FirstAttempts::Refuse,
             spread(left, policy.breaker.spread, context),
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_hold_and_an_order_refuse_whatever_the_breaker_says() {
         let mut record = Record::new(1, Time(0));
-        record.held_until = Time(Nanos::from_secs(20).0);
+        record.hold_until(Time(Nanos::from_secs(20).0));
         assert_eq!(
             first_attempts(&Policy::default(), &record, 0),
             FirstAttempts::Refuse

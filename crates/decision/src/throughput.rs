@@ -74,6 +74,11 @@ impl Throughput {
         self.weight = 1.0 - (1.0 - self.weight) * part as f32;
     }
 
+    /// Share of the last sixteen or so outcomes that failed, 0 to 1.
+    pub fn failing(&self) -> f32 {
+        self.failing
+    }
+
     /// Goes on at `now` as if no time had passed.
     pub fn resume(&mut self, now: Time) {
         self.skip(now);

@@ -153,6 +153,11 @@ impl Tickets {
             .sum()
     }
 
+    /// Whether nothing more can come of any permit.
+    pub fn are_settled(&self) -> bool {
+        self.newest.unfollowed == 0 && self.older.is_none()
+    }
+
     /// When the last permit ends; the origin of time where none is out.
     pub fn last_end(&self) -> Time {
         let older = self.older.iter().flat_map(|older| older.iter());

@@ -40,27 +40,29 @@ pub struct View {
     pub curve: Option<Curve>,
     /// Successes a second, as an average; `None`: none is known.
     pub throughput: Option<f64>,
+    /// Share of the last sixteen or so outcomes that failed, 0 to 1.
+    pub failing: f32,
 }
 
 pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
     let now = context.now;
     let breaker = &record.breaker;
     let state = record.state(policy, now);
-    let expired = record.order.as_ref().and_then(|order| order.expires);
+    let expired = record.order().and_then(|order| order.expires);
     let began = match (breaker.phase, record.inner_state(now)) {
         // Closed by the end of an override that no event has met yet.
         _ if record.order_at(now).is_none() && expired.is_some() => expired.unwrap_or(now),
         // Awaiting its first probe since the end of the open period.
-        (Phase::Open, State::HalfOpen) if state == State::HalfOpen => breaker.open_until,
+        (Phase::Open, State::HalfOpen) if state == State::HalfOpen => breaker.past().open_until,
         _ => breaker.since,
     };
-    let held = now.until(record.held_until);
+    let held = now.until(record.held_until());
     View {
         state,
         epoch: breaker.epoch,
         in_state_for: now.since(began),
-        open_for: (state == State::Open).then(|| now.until(breaker.open_until)),
-        cause: breaker.cause,
+        open_for: (state == State::Open).then(|| now.until(breaker.past().open_until)),
+        cause: breaker.past().cause,
         held_for: (!held.is_zero()).then_some(held),
         probes_out: breaker.probes_out(now),
         permits_out: record.tickets.outstanding(),
@@ -69,31 +71,29 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
             .level(&policy.budget, context.floor_from(policy), now),
         counts: breaker.counts(now),
         suspicion: breaker.suspicion(now).min(1.0),
-        trips: u64::from(breaker.trips),
+        trips: u64::from(breaker.past().trips),
         caller_faults: breaker.faults() as u32,
         shadow: (policy.breaker.mode == Mode::Shadow).then(|| record.inner_state(now)),
-        planned: record.calendar.as_ref().map_or(0, |it| it.planned()),
+        planned: record.calendar().map_or(0, |it| it.planned()),
         curve: (state == State::Recovering)
-            .then(|| record.ramp.as_ref().map(|ramp| ramp.curve(now)))
+            .then(|| record.ramp().map(|ramp| ramp.curve(now)))
             .flatten(),
         throughput: record.usual_rate(now),
+        failing: record.throughput.failing(),
     }
 }
 
 /// Whether the record holds nothing that a new one would not: it may be evicted.
 pub fn is_idle(record: &Record, idle_for: Nanos, now: Time) -> bool {
     record.breaker.phase == Phase::Closed
-        && record.order.is_none()
-        && now >= record.held_until
+        && record.order().is_none()
+        && now >= record.held_until()
         && now.since(record.touched) >= idle_for
         && now >= record.tickets.last_end()
         && now >= record.breaker.last_lease_end()
-        && record
-            .calendar
-            .as_ref()
-            .is_none_or(|it| it.is_empty_at(now))
-        && record.ramp.as_ref().is_none_or(|ramp| !ramp.lasts(now))
-        && record.rate.is_idle(now)
+        && record.calendar().is_none_or(|it| it.is_empty_at(now))
+        && record.ramp().is_none_or(|ramp| !ramp.lasts(now))
+        && record.has_all_room(now)
         && record.budget.is_idle(now)
 }
 

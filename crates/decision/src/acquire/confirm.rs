@@ -51,11 +51,8 @@ pub(super) fn confirm(
 
 /// The permit that an earlier confirmation gave for this one, whose answer may be lost.
 fn newest(record: &Record, ask: &Ask, mut permit: Permit, context: &Context) -> Permit {
-    let Some(replays) = &record.replays else {
-        return permit;
-    };
     // Serials only rise, so this ends.
-    while let Some(Remembered::Granted(grant)) = replays.find(&key(ask, &permit), context.now)
+    while let Some(Remembered::Granted(grant)) = record.remembered(&key(ask, &permit), context.now)
         && grant.permit.serial > permit.serial
     {
         permit = grant.permit;
@@ -84,7 +81,7 @@ fn look_again(
     look_at_override(record, policy, context)?;
     let planned = now.until(permit.issued + permit.delay);
     // What was promised for after the hold keeps its place.
-    let held = match now.until(record.held_until) {
+    let held = match now.until(record.held_until()) {
         left if planned >= left => Nanos::ZERO,
         _ => look_at_hold(policy, record, ask, context)?,
     };
@@ -169,11 +166,7 @@ fn keep(
     };
     grant.permit.issued = permit.issued.min(begins);
     grant.permit.delay = grant.permit.issued.until(begins);
-    record.replays.get_or_insert_default().remember(
-        key(ask, permit),
-        Remembered::Granted(grant),
-        now,
-    );
+    record.remember(key(ask, permit), Remembered::Granted(grant), now);
     grant
 }
 
@@ -181,7 +174,5 @@ fn keep(
 fn end(record: &mut Record, permit: &Permit, context: &Context) {
     record.tickets.settle(permit.serial);
     record.breaker.end_lease(permit.serial, context.now);
-    if let Some(replays) = &mut record.replays {
-        replays.forget_permit(permit.serial);
-    }
+    record.forget_permit(permit.serial);
 }

@@ -88,7 +88,7 @@ pub(super) fn look_at_hold(
     ask: &Ask,
     context: &Context,
 ) -> Result<Nanos, Denial> {
-    let left = context.now.until(record.held_until);
+    let left = context.now.until(record.held_until());
     if left.is_zero() {
         return Ok(Nanos::ZERO);
     }
@@ -223,7 +223,7 @@ pub(super) fn is_spared(policy: &Policy, record: &Record) -> bool {
 fn has_room_now(policy: &Policy, record: &Record, ask: &Ask, context: &Context) -> bool {
     let charged_already = matches!(ask.question, Question::Confirm(_));
     policy.rate.as_ref().is_none_or(|limit| {
-        let room = record.rate.room(limit, ask.service, ask.cost, context.now);
+        let room = record.room(limit, ask.service, ask.cost, context.now);
         charged_already || room == rate::Room::After(Nanos::ZERO)
     })
 }
@@ -315,7 +315,7 @@ pub(super) fn look_at_rate(
     let Some(limit) = &policy.rate else {
         return Ok(delay);
     };
-    match record.rate.room(limit, ask.service, ask.cost, context.now) {
+    match record.room(limit, ask.service, ask.cost, context.now) {
         rate::Room::After(wait) if wait <= delay || wait <= limit.max_wait => Ok(delay.max(wait)),
         rate::Room::After(wait) => {
             let facts = Facts::Rate {

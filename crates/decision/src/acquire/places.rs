@@ -34,7 +34,7 @@ pub(super) fn look_at_ramp(
     if spared || promised || overridden || kind == PermitKind::Probe {
         return Ok(None);
     }
-    let Some(ramp) = record.ramp.as_mut().filter(|ramp| ramp.lasts(now)) else {
+    let Some(ramp) = record.ramp_mut().filter(|ramp| ramp.lasts(now)) else {
         return Ok(None);
     };
     match ramp.room(&policy.ramp, context.sample.spread, now) {

@@ -1,31 +1,27 @@
 //! What the evidence says, for readers.
 
-use super::{Breaker, Evidence};
+use super::Breaker;
 use crate::{Time, window::Counts};
 
 impl Breaker {
     /// The calls in the window; none under the adaptive detector.
     pub fn counts(&self, now: Time) -> Counts {
-        match &self.evidence {
-            Evidence::Window(window) => window.counts(now),
-            Evidence::Adaptive(_) => Counts::default(),
-        }
+        self.window()
+            .map_or_else(Counts::default, |window| window.counts(now))
     }
 
     /// The share of calls that fail in health, as the adaptive detector has learned it; 0
     /// under a window.
     pub fn usual_failing(&self) -> f32 {
-        match &self.evidence {
-            Evidence::Adaptive(detector) => detector.baseline(),
-            Evidence::Window(_) => 0.0,
+        match self.window() {
+            None => self.detector.baseline(),
+            Some(_) => 0.0,
         }
     }
 
     /// How much of what a trip needs the adaptive detector has seen; 0 under a window.
     pub fn suspicion(&self, now: Time) -> f32 {
-        match &self.evidence {
-            Evidence::Adaptive(detector) => detector.suspicion(now),
-            Evidence::Window(_) => 0.0,
-        }
+        // Under a window it is as new.
+        self.detector.suspicion(now)
     }
 }

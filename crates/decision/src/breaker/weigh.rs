@@ -1,6 +1,6 @@
 //! What the evidence comes to: the detector's word, under the rules of whom it comes from.
 
-use super::{Breaker, Cause, Evidence, watches_slow};
+use super::{Breaker, Cause, watches_slow};
 use crate::{
     Nanos, Time,
     detector::{Detector, THRESHOLD},
@@ -64,23 +64,8 @@ impl Breaker {
     /// Frees what is kept of instances when nothing has failed for long.
     pub fn forget_quiet(&mut self, now: Time) {
         if (self.reporters()).is_some_and(|reporters| reporters.is_quiet(now)) {
-            self.forget_reporters();
+            self.forget_rare(|rare| rare.reporters = None);
         }
-    }
-
-    pub(super) fn forget_reporters(&mut self) {
-        if let Some(rare) = &mut self.rare {
-            rare.reporters = None;
-            self.free_rare();
-        }
-    }
-
-    fn reporters(&self) -> Option<&Reporters> {
-        self.rare.as_ref()?.reporters.as_deref()
-    }
-
-    fn reporters_mut(&mut self) -> Option<&mut Reporters> {
-        self.rare.as_mut()?.reporters.as_deref_mut()
     }
 
     /// Adds evidence and says whether it is enough.
@@ -93,12 +78,14 @@ impl Breaker {
         let at = heard.at;
         let before = self.suspicion(at) * THRESHOLD;
         self.track(policy, heard, before, now);
-        let (reporters, recent) = (self.rare.as_mut(), &self.recent);
-        let reporters = reporters.and_then(|rare| rare.reporters.as_deref_mut());
         let counts = heard.counts;
         match &policy.detect {
             Detect::Adaptive => {
-                let detector = self.evidence.detector();
+                if self.window().is_some() {
+                    self.forget_rare(|rare| rare.window = None);
+                }
+                let (detector, recent) = (&mut self.detector, &self.recent);
+                let reporters = (self.rare.as_mut()).and_then(|rare| rare.reporters.as_deref_mut());
                 let weights = detector.weights();
                 let good = counts.calls.saturating_sub(counts.failures);
                 let mut trips = detector.record(good, counts.failures, at);
@@ -110,7 +97,11 @@ impl Breaker {
                 trips.then(|| Cause::Suspicion(detector.suspicion(at)))
             }
             Detect::Window(thresholds) => {
-                let window = self.evidence.window(thresholds, now);
+                self.leave_other_evidence(thresholds);
+                let (rare, recent) = (self.rare.get_or_insert_default(), &self.recent);
+                let new = || Box::new(Window::new(thresholds.size, now));
+                let window = rare.window.get_or_insert_with(new);
+                let reporters = rare.reporters.as_deref_mut();
                 match heard.reporter {
                     Some(_) => window.record_all(counts, at),
                     None => window.record_silent(counts.failures > 0, counts.calls, at),
@@ -138,32 +129,15 @@ impl Breaker {
         if let Some(reporter) = heard.reporter {
             reporters.note(reporter, now);
         }
-        self.rare.get_or_insert_default().reporters = Some(reporters);
-    }
-}
-
-impl Evidence {
-    fn detector(&mut self) -> &mut Detector {
-        if let Self::Window(_) = self {
-            *self = Self::Adaptive(Detector::default());
-        }
-        match self {
-            Self::Adaptive(detector) => detector,
-            Self::Window(_) => unreachable!("replaced above"),
-        }
+        self.rare_mut().reporters = Some(reporters);
     }
 
-    fn window(&mut self, policy: &policy::Window, now: Time) -> &mut Window {
-        let fits = match self {
-            Self::Window(window) => window.fits(policy.size),
-            Self::Adaptive(_) => false,
-        };
+    /// Forgets what the detector has learned, or a window of another size.
+    fn leave_other_evidence(&mut self, thresholds: &policy::Window) {
+        let fits = (self.window()).is_some_and(|window| window.fits(thresholds.size));
         if !fits {
-            *self = Self::Window(Box::new(Window::new(policy.size, now)));
-        }
-        match self {
-            Self::Window(window) => window,
-            Self::Adaptive(_) => unreachable!("replaced above"),
+            self.detector = Detector::default();
+            self.rare_mut().window = None;
         }
     }
 }

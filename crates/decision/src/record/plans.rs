@@ -19,21 +19,18 @@ const SLOWEST_PACE: f64 = 10.0;
 impl Record {
     /// Judges the steps of the ramp that are over. Its end changes no epoch.
     pub(super) fn climb(&mut self, policy: &Policy, now: Time) {
-        let progress = self
-            .ramp
-            .as_mut()
-            .map(|ramp| ramp.advance(&policy.ramp, now));
+        let progress = (self.ramp_mut()).map(|ramp| ramp.advance(&policy.ramp, now));
         if progress == Some(Progress::Done) {
-            self.ramp = None;
+            self.end_ramp();
             self.throughput.resume(now);
-            self.breaker.cause = Cause::Recovered;
+            self.breaker.past_mut().cause = Cause::Recovered;
             self.note_change(State::Recovering, now);
         }
     }
 
     /// Forgets the slots that have passed and takes up the present rate.
     pub(super) fn turn_calendar(&mut self, policy: &Policy, now: Time) {
-        let Some(mut calendar) = self.calendar.take() else {
+        let Some(mut calendar) = self.rare.as_mut().and_then(|rare| rare.calendar.take()) else {
             return;
         };
         calendar.advance(now);
@@ -43,7 +40,7 @@ impl Record {
         if let Some(pace) = self.pace(policy, now) {
             calendar.adapt(policy.calendar.slot, pace, now);
         }
-        self.calendar = Some(calendar);
+        self.rare_mut().calendar = Some(calendar);
     }
 
     /// How many retries a second are planned; `None`: there is no calendar.
@@ -76,7 +73,7 @@ impl Record {
         let pace = self.pace(policy, now)?;
         let (slot, touched) = (policy.calendar.slot, self.touched);
         let new = || Box::new(Calendar::new(slot, pace, touched));
-        Some(self.calendar.get_or_insert_with(new))
+        Some(self.rare_mut().calendar.get_or_insert_with(new))
     }
 
     /// Promises a place that was found at this instant.
@@ -91,7 +88,7 @@ impl Record {
         let at = permit.issued + permit.delay;
         if permit.kind == PermitKind::Planned
             && now < at
-            && let Some(calendar) = &mut self.calendar
+            && let Some(calendar) = (self.rare.as_mut()).and_then(|rare| rare.calendar.as_mut())
         {
             calendar.release(at);
         }
@@ -105,7 +102,16 @@ impl Record {
                 latency: self.throughput.latency(),
                 failing: self.breaker.usual_failing(),
             });
-            self.ramp = Ramp::begin(&policy.ramp, usual, now).map(Box::new);
+            self.end_ramp();
+            if let Some(ramp) = Ramp::begin(&policy.ramp, usual, now) {
+                self.rare_mut().ramp = Some(Box::new(ramp));
+            }
+        }
+    }
+
+    pub(super) fn end_ramp(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.ramp = None;
         }
     }
 
@@ -113,7 +119,8 @@ impl Record {
     pub(crate) fn note_ended(&mut self, counts: Counts, latency: Option<Nanos>, now: Time) {
         let successes = counts.calls.saturating_sub(counts.failures);
         let latency = latency.filter(|_| counts.failures == 0);
-        match (&mut self.ramp, self.breaker.phase) {
+        let ramp = (self.rare.as_mut()).and_then(|rare| rare.ramp.as_mut());
+        match (ramp, self.breaker.phase) {
             (Some(ramp), Phase::Closed) => {
                 ramp.note(successes, counts.failures);
                 latency.into_iter().for_each(|it| ramp.note_latency(it));

@@ -84,7 +84,7 @@ fn b16c_a_success_after_the_lease_is_expired_and_changes_nothing() {
     let probe = fleet.at(10.0).first().unwrap();
     assert_eq!(fleet.at(16.0).report(probe.permit, OK), Reported::Expired);
     assert_eq!(fleet.state(), State::HalfOpen);
-    assert_eq!(fleet.record.breaker.probe_successes, 0);
+    assert_eq!(fleet.record.breaker.past().probe_successes, 0);
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn a_restored_open_period_is_never_longer_than_what_was_left() {
     for seconds in [0.0, 3.0, 9.999, 10.0, 50.0] {
         let saved = checkpoint(&fleet.record, at(seconds));
         let record = restore(&saved, at(1000.0));
-        let left = at(1000.0).until(record.breaker.open_until);
+        let left = at(1000.0).until(record.breaker.past().open_until);
         assert!(left <= secs(10.0) && left == saved.left);
     }
 }
@@ -736,7 +736,7 @@ fn a_spared_first_attempt_that_has_to_wait_passes_without_a_lease() {
     fleet.first().unwrap();
     let waiting = fleet.at(10.0 - 4.0).first().unwrap();
     assert!(!waiting.delay.is_zero());
-    fleet.record.breaker.open_until = fleet.now;
+    fleet.record.breaker.past_mut().open_until = fleet.now;
     let waiting = fleet.first().unwrap();
     assert!(!waiting.probe && !waiting.delay.is_zero());
 }
@@ -911,7 +911,7 @@ fn b35b_a_record_that_holds_anything_is_not_idle() {
     fleet.trip();
     assert!(!idle(fleet.at(10_000.0)), "open or half-open");
     let mut held = with_probes(1);
-    held.record.held_until = at(10_000.0);
+    held.record.hold_until(at(10_000.0));
     assert!(!idle(held.at(9_999.0)));
     let mut ordered = with_probes(1);
     set_override(

@@ -173,7 +173,7 @@ fn a_report_after_its_time_gives_nothing_back() {
     assert_eq!(fleet.view().planned, 2);
     fleet.now = fleet.now + other.delay + secs(1.0);
     fleet.first().unwrap();
-    assert!(fleet.record.calendar.is_none(), "freed when it is over");
+    assert!(fleet.record.calendar().is_none(), "freed when it is over");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_hold_moves_a_confirmed_attempt_to_a_place_behind_it() {
     let mut fleet = Fleet::new(planned(0.5));
     let grant = retried(&mut fleet);
     fleet.at(1.0);
-    fleet.record.held_until = at(30.0);
+    fleet.record.hold_until(at(30.0));
     let moved = fleet.confirm(grant.permit).unwrap();
     assert!(fleet.now + moved.delay >= at(30.0));
     assert_eq!(moved.permit.kind, PermitKind::Planned);

@@ -250,7 +250,7 @@ fn a_spared_first_attempt_is_confirmed_behind_a_new_hold() {
     let mut policy = plain();
     policy.breaker.applies_to = AppliesTo::Retries;
     let mut fleet = Fleet::new(policy);
-    fleet.record.held_until = at(3.0);
+    fleet.record.hold_until(at(3.0));
     let early = fleet.first().unwrap();
     assert_eq!(early.delay, secs(3.0));
     let epoch = fleet.epoch();
@@ -260,8 +260,8 @@ fn a_spared_first_attempt_is_confirmed_behind_a_new_hold() {
         ..Tally::default()
     });
     assert_eq!(fleet.state(), State::Open);
-    fleet.record.breaker.open_until = at(1.0);
-    fleet.record.held_until = at(9.0);
+    fleet.record.breaker.past_mut().open_until = at(1.0);
+    fleet.record.hold_until(at(9.0));
     let kept = fleet.at(2.0).confirm(early.permit).unwrap();
     assert!(!kept.probe);
     assert_eq!(kept.delay, secs(7.0));
@@ -279,7 +279,7 @@ fn a_denied_first_attempt_refunds_no_token() {
     };
     fleet.report(told, throttled);
     let other = fleet.first().unwrap();
-    fleet.record.held_until = holdoff_decision::Time::ORIGIN;
+    fleet.record.hold_until(holdoff_decision::Time::ORIGIN);
     fleet.hedge(1).unwrap();
     fleet.trip();
     assert_eq!(reason(&fleet.at(2.0).confirm(other.permit)), R::BreakerOpen);

@@ -178,7 +178,7 @@ fn the_first_rule_that_denies_wins_in_the_order_of_the_contract() {
         });
     }
     assert_eq!(reason(&fleet.first()), R::BreakerOpen);
-    fleet.record.held_until = at(5.0);
+    fleet.record.hold_until(at(5.0));
     let order = Override {
         kind: OverrideKind::ForceOpen,
         owner: "ops".into(),
@@ -221,7 +221,7 @@ fn the_first_rule_that_denies_wins_in_the_order_of_the_contract() {
     );
     assert_eq!(ask(&mut fleet, outcome, 2, false, none), R::RetryUnsafe);
     assert_eq!(ask(&mut fleet, outcome, 2, true, none), R::Held);
-    fleet.record.held_until = Time::ORIGIN;
+    fleet.record.hold_until(Time::ORIGIN);
     assert_eq!(ask(&mut fleet, outcome, 2, true, none), R::BreakerOpen);
     holdoff_decision::operate::reset(&mut fleet.record, at(0.0));
     assert_eq!(ask(&mut fleet, outcome, 2, true, none), R::PushbackTooLong);
@@ -479,13 +479,13 @@ fn a_call_of_a_forced_closed_breaker_skips_the_breaker_only() {
     set_override(&mut fleet.record, order, at(0.0));
     let call = fleet.first().unwrap();
     assert_eq!((call.probe, call.permit.kind), (false, PermitKind::Call));
-    fleet.record.held_until = at(9.0);
+    fleet.record.hold_until(at(9.0));
     assert_eq!(
         fleet.first().unwrap().delay,
         secs(9.0),
         "a hold binds all the same"
     );
-    fleet.record.held_until = Time::ORIGIN;
+    fleet.record.hold_until(Time::ORIGIN);
     fleet.policy.budget.floor_micros_per_second = 0;
     fleet.policy.budget.ratio = Share::ZERO;
     assert_eq!(

@@ -196,11 +196,11 @@ impl World {
             phase,
             u64::from(self.run),
             if phase == 1 {
-                left(breaker.open_until)
+                left(breaker.past().open_until)
             } else {
                 0
             },
-            u64::from(breaker.probe_successes) * u64::from(phase == 2),
+            u64::from(breaker.past().probe_successes) * u64::from(phase == 2),
             left(self.not_before),
             quarantine,
         ];
@@ -455,8 +455,8 @@ fn state_of(record: &Record) -> (Phase, u64, u32, Time) {
     (
         breaker.phase,
         breaker.epoch,
-        breaker.probe_successes,
-        breaker.open_until,
+        breaker.past().probe_successes,
+        breaker.past().open_until,
     )
 }
 

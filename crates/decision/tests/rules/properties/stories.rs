@@ -403,11 +403,15 @@ impl Story {
             }
         }
         if let Question::Retry { previous, .. } = ask.question {
-            let held = self.fleet.record.held_until.max(before.record.held_until);
+            let held = self
+                .fleet
+                .record
+                .held_until()
+                .max(before.record.held_until());
             let told = previous.outcome.pushback.is_some() || held > self.fleet.now;
             let planned = policy.calendar.retry_rate != RetryRate::Off;
             let only_backoff =
-                !told && policy.rate.is_none() && !planned && before.record.ramp.is_none();
+                !told && policy.rate.is_none() && !planned && before.record.ramp().is_none();
             assert!(
                 !only_backoff || grant.delay <= policy.retry.max_delay,
                 "{grant:?}"
@@ -549,7 +553,7 @@ impl Story {
             let at = permit.issued + permit.delay;
             self.model.places.push((permit.serial, at, false));
             // A confirmation may keep a place whose time has passed.
-            let Some(calendar) = &self.fleet.record.calendar else {
+            let Some(calendar) = self.fleet.record.calendar() else {
                 continue;
             };
             let grid = calendar.grid();
