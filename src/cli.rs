@@ -17,6 +17,7 @@ use self::{
 mod ask;
 mod audit;
 mod bench;
+mod check;
 mod connection;
 mod escape;
 mod events;
@@ -88,6 +89,7 @@ enum Command {
     Serve(serve::ServeArgs),
     Ask(ask::AskArgs),
     Exec(exec::ExecArgs),
+    Check(check::CheckArgs),
     Status(status::StatusArgs),
     /// Forces a breaker open: no call passes.
     Open(overrides::SetArgs),
@@ -191,6 +193,7 @@ async fn call(context: &Context, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Ask(args) => ask::run(context, args).await,
         Command::Exec(args) => exec::run(context, args).await,
+        Command::Check(args) => check::run(context, args).await,
         Command::Status(args) => status::run(context, args).await,
         Command::Open(args) => overrides::set(context, OverrideKind::ForceOpen, args).await,
         Command::Close(args) => overrides::set(context, OverrideKind::ForceClosed, args).await,

@@ -9,7 +9,7 @@ use holdoff_client::{CallError, Client, DenialReason, OnDenied, Outcome, Questio
 use rustix::process::Signal;
 
 use self::{
-    child::{HeaderSource, Signals},
+    child::{HeaderSource, Signals, Stdout},
     classify::Rule,
     runner::{Over, Plan, Runner, State},
     stdin::{Stdin, StdinChoice},
@@ -22,11 +22,11 @@ use super::{
 };
 use crate::policy;
 
-mod child;
-mod classify;
+pub(super) mod child;
+pub(super) mod classify;
 mod headers;
-mod runner;
-mod stdin;
+pub(super) mod runner;
+pub(super) mod stdin;
 #[cfg(test)]
 mod tests;
 
@@ -130,6 +130,7 @@ pub async fn run(context: &Context, args: ExecArgs) -> Result<Exit, Failure> {
         rule: args.classify,
         success_codes: args.success_codes,
         headers: args.retry_after_from,
+        stdout: Stdout::Ours,
     };
     let runner = Runner::new(plan, Stdin::plan(args.stdin), notice);
     client.connect(args.ask_timeout).await;
@@ -273,7 +274,7 @@ fn exit(ended: &Ended, state: &State) -> Exit {
     }
 }
 
-fn say(line: &str) {
+pub(super) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "holdoff: {line}");
 }
 

@@ -14,8 +14,8 @@ use tonic::{Request, Response, Status, Streaming, transport::Server};
 
 use crate::proto::{
     AcquireBatchResponse, AcquireItem, AcquireRequest, AcquireResponse, Denial, DenialReason,
-    Grant, ReportRequest, ReportResponse, ReportResult, SessionRequest, SessionResponse,
-    acquire_item,
+    Grant, PlanCheckRequest, PlanCheckResponse, ReportRequest, ReportResponse, ReportResult,
+    SessionRequest, SessionResponse, acquire_item,
     acquire_response::Verdict,
     coordinator_service_server::{CoordinatorService, CoordinatorServiceServer},
     session_request, session_response,
@@ -26,6 +26,9 @@ pub struct Fake {
     pub script: Arc<Mutex<VecDeque<Verdict>>>,
     pub asked: Arc<Mutex<Vec<AcquireRequest>>>,
     pub reported: Arc<Mutex<Vec<ReportRequest>>>,
+    /// Of checks; past its end none is planned.
+    pub plans: Arc<Mutex<VecDeque<PlanCheckResponse>>>,
+    pub checked: Arc<Mutex<Vec<PlanCheckRequest>>>,
 }
 
 impl Fake {
@@ -145,9 +148,12 @@ impl CoordinatorService for Fake {
 
     async fn plan_check(
         &self,
-        _: Request<crate::proto::PlanCheckRequest>,
-    ) -> Result<Response<crate::proto::PlanCheckResponse>, Status> {
-        Err(Status::failed_precondition("this service plans no checks"))
+        request: Request<PlanCheckRequest>,
+    ) -> Result<Response<PlanCheckResponse>, Status> {
+        self.checked.lock().unwrap().push(request.into_inner());
+        let planned = self.plans.lock().unwrap().pop_front();
+        let planned = planned.ok_or_else(|| Status::failed_precondition("plans no checks"));
+        planned.map(Response::new)
     }
 
     async fn session(

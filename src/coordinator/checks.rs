@@ -25,6 +25,8 @@ pub struct Planned {
     /// Of a run.
     pub permit: Option<bytes::Bytes>,
     pub verdict: Verdict,
+    /// The policy's.
+    pub period: Nanos,
 }
 
 impl<S: Store> Coordinator<S> {
@@ -52,10 +54,10 @@ impl<S: Store> Coordinator<S> {
                 let plan = check::plan(&policy, checks, checker, last, context.now, context.sample);
                 let verdict = checks.verdict();
                 slot.record.touched = slot.record.touched.max(context.now);
-                Some((plan, verdict))
+                Some((plan, verdict, policy.period))
             })
             .await?;
-        let (plan, verdict) =
+        let (plan, verdict, period) =
             planned.ok_or_else(|| Refusal::NoCheck(ask.key.dependency.to_owned()))?;
         let permit = match plan {
             Plan::Run { serial, .. } => Some(self.permits.write_check(id, serial)),
@@ -65,6 +67,7 @@ impl<S: Store> Coordinator<S> {
             plan,
             permit,
             verdict,
+            period,
         })
     }
 }

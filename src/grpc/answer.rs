@@ -134,6 +134,7 @@ pub fn planned(planned: Planned) -> proto::PlanCheckResponse {
     proto::PlanCheckResponse {
         verdict: check_verdict(planned.verdict).into(),
         plan: Some(plan),
+        period: Some(span(planned.period)),
     }
 }
 

@@ -5,6 +5,7 @@ mod acquire;
 mod bad_input;
 mod concurrency;
 mod contract;
+mod fleet;
 mod granting;
 mod harness;
 mod names;

@@ -16,25 +16,25 @@ use crate::harness::*;
 use OutcomeKind::{Failure, Success};
 
 /// One open session.
-struct Session {
-    asks: mpsc::UnboundedSender<SessionRequest>,
-    answers: Streaming<SessionResponse>,
+pub struct Session {
+    pub asks: mpsc::UnboundedSender<SessionRequest>,
+    pub answers: Streaming<SessionResponse>,
 }
 
 impl Session {
-    async fn open(client: &mut Client) -> Self {
+    pub async fn open(client: &mut Client) -> Self {
         let (asks, asked) = mpsc::unbounded_channel();
         let asked = UnboundedReceiverStream::new(asked);
         let answers = client.asks.session(asked).await.unwrap().into_inner();
         Self { asks, answers }
     }
 
-    fn send(&self, id: u64, message: Asked) {
+    pub fn send(&self, id: u64, message: Asked) {
         let message = Some(message);
         self.asks.send(SessionRequest { id, message }).unwrap();
     }
 
-    fn ask(&self, id: u64, requests: Vec<AcquireRequest>) {
+    pub fn ask(&self, id: u64, requests: Vec<AcquireRequest>) {
         self.send(id, Asked::Acquire(AcquireBatch { requests }));
     }
 
@@ -60,7 +60,7 @@ impl Session {
     }
 
     /// The next update of a dependency.
-    async fn update(&mut self, dependency: &str) -> Update {
+    pub async fn update(&mut self, dependency: &str) -> Update {
         loop {
             match self.message().await {
                 (0, Answered::Update(update)) if update.dependency == dependency => return update,

@@ -11,6 +11,7 @@ use crate::{
     asking::{Asking, Made, on_state},
     builder::Builder,
     call::{Attempt, Call},
+    check::{Check, Checker, Health},
     clock::Clock,
     counters::{Counters, Counting},
     denied::Denied,
@@ -146,6 +147,33 @@ impl Client {
         Fut: Future<Output = Result<T, E>>,
     {
         Supervisor::new(self.clone(), name.into(), task)
+    }
+
+    /// A health check that is run again and again, when the service says: spread over the
+    /// fleet, or left to others whose verdict is told instead. Where a policy plans no checks,
+    /// and without the service, it runs on a schedule of its own.
+    ///
+    /// ```no_run
+    /// # async fn ping() -> Result<(), std::io::Error> { Ok(()) }
+    /// # async fn example(client: holdoff_client::Client) {
+    /// let checked = client
+    ///     .check("payments", |check| async move {
+    ///         println!("checking, for {:?} at most", check.timeout);
+    ///         ping().await
+    ///     })
+    ///     .told(|finding| println!("{finding:?}"))
+    ///     .until(async { drop(tokio::signal::ctrl_c().await) })
+    ///     .await;
+    /// println!("{} checks, the last one: {:?}", checked.runs, checked.last);
+    /// # }
+    /// ```
+    pub fn check<H, F, Fut>(&self, dependency: impl Into<String>, check: F) -> Checker<F>
+    where
+        H: Health,
+        F: FnMut(Check) -> Fut,
+        Fut: Future<Output = H>,
+    {
+        Checker::new(self.clone(), dependency.into(), check)
     }
 
     /// Only the question. [`Permit::wait`] before the attempt, [`Permit::report`] or

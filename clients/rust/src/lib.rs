@@ -33,7 +33,7 @@
 //! - `local`: decisions without it
 //! - `asking`, `permit`: one question, one permit (ask and report as two steps)
 //! - `call`, [`classify`], [`layer`]: a whole call
-//! - `supervisor`: a task that is restarted
+//! - `supervisor`, `check`: a task that is restarted, a check that is run again and again
 //! - `client`, `builder`, [`operator`]: where it begins
 //!
 //! It needs a tokio runtime with time and network enabled.
@@ -43,6 +43,7 @@
 mod asking;
 mod builder;
 mod call;
+mod check;
 pub mod classify;
 mod client;
 mod clock;
@@ -69,6 +70,7 @@ pub use holdoff_decision as decision;
 
 pub use builder::{BuildError, Builder};
 pub use call::{Attempt, Call, OnDenied};
+pub use check::{Check, Checked, Checker, Finding, Health, Verdict};
 pub use classify::Classify;
 pub use client::{Client, OnNoDecision};
 pub use counters::Counters;

@@ -12,11 +12,13 @@
 //! | [`session`] | one stream: batches out, answers in |
 //! | [`following`] | what the service pushes on it |
 //! | [`outstanding`] | questions without an answer yet |
+//! | [`planning`] | when to check next, beside the stream |
 //! | [`unary`] | the same without a stream, for a service that has none |
 
 mod course;
 mod following;
 mod outstanding;
+mod planning;
 mod session;
 mod unary;
 
@@ -32,7 +34,7 @@ use tokio::{
     sync::{Notify, mpsc, oneshot},
     time::Instant,
 };
-use tonic::Code;
+use tonic::{Code, transport::Channel};
 
 pub use course::Dial;
 pub(crate) use course::Dialer;
@@ -64,6 +66,8 @@ pub(crate) struct Shared {
     hello: proto::Hello,
     pub(crate) reports: Reports,
     pub(crate) pushed: Pushed,
+    /// Of the connection that stands.
+    channel: Mutex<Option<Channel>>,
     counting: Arc<Counting>,
     gate: Gate,
     /// The service has stopped to answer on this stream: leave it.
@@ -131,6 +135,7 @@ impl Link {
                 hello,
                 reports: Reports::new(Arc::clone(&counting)),
                 pushed,
+                channel: Mutex::default(),
                 counting,
                 gate: Gate::new(),
                 silent: Notify::new(),
@@ -243,6 +248,15 @@ impl Shared {
         }
     }
 
+    /// Who asks.
+    pub(crate) fn caller(&self) -> Option<&proto::Caller> {
+        self.hello.caller.as_ref()
+    }
+
+    fn stands(&self, channel: Option<Channel>) {
+        *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = channel;
+    }
+
     fn came_back(&self, was_away: bool) {
         if was_away {
             tracing::info!("holdoff answers again");
@@ -307,6 +321,7 @@ async fn run(shared: Arc<Shared>, mut wanted: mpsc::Receiver<Wanted>) {
             continue;
         };
         add(&shared.counting.connections, 1);
+        shared.stands(Some(channel.clone()));
         let mut first = first;
         let mut end = match course.is_unary(index) {
             true => End::Unimplemented,
@@ -321,6 +336,7 @@ async fn run(shared: Arc<Shared>, mut wanted: mpsc::Receiver<Wanted>) {
             course.note_unary(index);
             end = unary::run(&shared, channel, first, &mut wanted).await;
         }
+        shared.stands(None);
         shared.reports.broken();
         match end {
             End::Unwanted => return,

@@ -18,7 +18,7 @@ use crate::{
 const LONGEST_SECS: i64 = 315_576_000_000;
 
 /// A permit takes about 48 bytes; callers keep them, so that what is no permit is not kept.
-const PERMIT_BYTES_MAX: usize = 1024;
+pub(crate) const PERMIT_BYTES_MAX: usize = 1024;
 
 /// What the service decided.
 #[derive(Clone, Debug, PartialEq)]

@@ -38,12 +38,9 @@ pub struct Throughput {
 impl Throughput {
     /// Adds outcomes of a closed dependency.
     pub fn note(&mut self, successes: u32, failures: u32, now: Time) {
-        if self.weight == 0.0 && self.per_second == 0.0 {
-            self.grain = grain(now);
-        }
         self.note_share(successes, failures);
         if self.failing > 0.5 {
-            self.grain = self.grain.max(grain(now));
+            self.skip(now);
             return;
         }
         self.settle(now);
@@ -62,11 +59,16 @@ impl Throughput {
 
     /// Ages the average to `now`; from there on it may stand still.
     pub fn settle(&mut self, now: Time) {
-        let passed = grain(now).saturating_sub(self.grain);
+        if self.weight == 0.0 && self.per_second == 0.0 {
+            // Nothing has been seen that could age.
+            self.grain = grain(now);
+            return;
+        }
+        let passed = between(self.grain, grain(now));
         if passed == 0 {
             return;
         }
-        self.grain += passed;
+        self.grain = self.grain.wrapping_add(passed);
         let part = 0.5_f64.powf(f64::from(passed) / GRAINS_IN_A_HALF_LIFE);
         self.per_second *= part;
         self.weight = 1.0 - (1.0 - self.weight) * part as f32;
@@ -79,8 +81,13 @@ impl Throughput {
 
     /// Goes on at `now` as if no time had passed.
     pub fn resume(&mut self, now: Time) {
-        self.grain = self.grain.max(grain(now));
+        self.skip(now);
         self.failing = 0.0;
+    }
+
+    fn skip(&mut self, now: Time) {
+        let passed = between(self.grain, grain(now));
+        self.grain = self.grain.wrapping_add(passed);
     }
 
     /// Successes a second as of the last outcome; `None`: none is known.
@@ -116,8 +123,15 @@ impl Throughput {
     }
 }
 
+/// Modulo 2^32, which is 13 years: the clock begins in 1970, and grains since then do not fit.
 fn grain(now: Time) -> u32 {
-    u32::try_from(now.0 / GRAIN).unwrap_or(u32::MAX)
+    (now.0 / GRAIN) as u32
+}
+
+/// Grains from one to the other; 0 where that is earlier.
+fn between(from: u32, to: u32) -> u32 {
+    let passed = to.wrapping_sub(from);
+    if passed > u32::MAX / 2 { 0 } else { passed }
 }
 
 #[cfg(test)]
@@ -147,6 +161,24 @@ mod tests {
         run(&mut throughput, 100, 122.0, 30);
         let halfway = throughput.standing().unwrap();
         assert!((halfway - 250.0).abs() < 12.0, "{halfway}");
+    }
+
+    #[test]
+    fn it_is_the_same_by_a_clock_that_began_in_1970_and_where_the_grains_wrap() {
+        let wraps = (1_u64 << 32) as f64 / 10.0;
+        for origin in [0.0, 1_700_000_000.0, 4.0 * wraps - 60.0] {
+            let mut throughput = Throughput::default();
+            run(&mut throughput, 10, origin, 120);
+            let now = at(origin + 120.0);
+            let known = throughput.at(now).unwrap();
+            assert!((known - 10.0).abs() < 1.0, "{origin}: {known}");
+            throughput.note(1, 0, at(origin));
+            let again = throughput.at(now).unwrap();
+            assert!(
+                (again - known).abs() < 0.1,
+                "a clock that goes back: {again}"
+            );
+        }
     }
 
     #[test]

@@ -46,6 +46,14 @@ pub enum HeaderSource {
     File(PathBuf),
 }
 
+/// Where the command's standard output goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stdout {
+    Ours,
+    /// To our standard error, where ours says something else.
+    Stderr,
+}
+
 /// The signals that are passed on.
 #[derive(Debug)]
 pub struct Signals(mpsc::UnboundedReceiver<Signal>);
@@ -127,11 +135,12 @@ pub fn start(
     command: &[String],
     stdin: &mut Stdin,
     headers: Option<&HeaderSource>,
+    stdout: Stdout,
 ) -> io::Result<Started> {
     let stamp = stamp(headers);
     let own_group = !matches!(stdin, Stdin::Terminal);
     let begun = Instant::now();
-    let mut child = spawn(command, stdin, headers, own_group)?;
+    let mut child = spawn(command, stdin, (headers, stdout), own_group)?;
     stdin.feed(child.stdin.take());
     let scanned = watch_output(&mut child, headers);
     Ok(Started {
@@ -203,7 +212,7 @@ impl Started {
 fn spawn(
     command: &[String],
     stdin: &mut Stdin,
-    headers: Option<&HeaderSource>,
+    (headers, stdout): (Option<&HeaderSource>, Stdout),
     own_group: bool,
 ) -> io::Result<Child> {
     let (program, arguments) = command
@@ -216,11 +225,15 @@ fn spawn(
             Stdio::inherit()
         }
     };
+    let stdout = match stdout {
+        Stdout::Ours => piped(HeaderSource::Stdout),
+        Stdout::Stderr => Stdio::from(io::stderr()),
+    };
     let mut built = Command::new(program);
     built
         .args(arguments)
         .stdin(stdin.next()?)
-        .stdout(piped(HeaderSource::Stdout))
+        .stdout(stdout)
         .stderr(piped(HeaderSource::Stderr));
     if own_group {
         built.process_group(0);

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_p
 use tokio::time::{Instant, sleep};
 
 use super::{
-    child::{self, HeaderSource, Run},
+    child::{self, HeaderSource, Run, Stdout},
     classify::{Ending, Rule, classify},
     stdin::Stdin,
 };
@@ -30,6 +30,7 @@ pub struct Plan {
     pub rule: Rule,
     pub success_codes: Vec<u8>,
     pub headers: Option<HeaderSource>,
+    pub stdout: Stdout,
 }
 
 /// See the module.
@@ -95,13 +96,26 @@ impl Runner {
     /// Every outcome but a success.
     pub async fn attempt(&self, attempt: Attempt) -> Result<(), Outcome> {
         self.tell(&attempt);
+        self.run(self.plan.attempt_timeout).await
+    }
+
+    /// One run, whoever wants it.
+    ///
+    /// # Errors
+    /// Every outcome but a success.
+    pub async fn run(&self, limit: Option<Duration>) -> Result<(), Outcome> {
         let mut stdin = self.stdin.lock().await;
         if stdin.is_spent() {
             self.lock().over = Some(Over::InputSpent);
             return Err(Outcome::cancelled());
         }
         let plan = &self.plan;
-        let started = match child::start(&plan.command, &mut stdin, plan.headers.as_ref()) {
+        let started = match child::start(
+            &plan.command,
+            &mut stdin,
+            plan.headers.as_ref(),
+            plan.stdout,
+        ) {
             Ok(started) => started,
             Err(error) => {
                 self.lock().over = Some(not_started(&plan.command, &error));
@@ -109,7 +123,7 @@ impl Runner {
             }
         };
         let guard = Running::new(self, started.target());
-        let ran = started.finish(plan.attempt_timeout).await;
+        let ran = started.finish(limit).await;
         guard.ended();
         match ran {
             Ok(ran) => self.ended(&ran),

@@ -43,6 +43,7 @@ fn setup(command: &str) -> Setup {
             rule: Rule::Exit,
             success_codes: vec![0],
             headers: None,
+            stdout: Stdout::Ours,
         },
         question: Question::new("d").safety(Safety::Idempotent),
         on_denied: OnDenied::Fail,

@@ -2,6 +2,7 @@
 
 mod alone;
 mod away;
+mod checks;
 mod cost;
 mod fleet;
 mod hostile;

@@ -45,6 +45,10 @@ pub enum Arrival {
     Report { tallies: usize, permits: usize },
 }
 
+/// `None`: silence.
+type Planner = Box<
+    dyn FnMut(&proto::PlanCheckRequest) -> Option<Result<proto::PlanCheckResponse, Status>> + Send,
+>;
 type Script = Box<dyn FnMut(&proto::AcquireRequest) -> Reply + Send>;
 
 #[derive(Clone)]
@@ -66,6 +70,8 @@ struct Shared {
     begun: Mutex<Vec<tokio::time::Instant>>,
     unary_only: AtomicBool,
     takes_reports: AtomicBool,
+    plans: Mutex<Planner>,
+    plans_asked: Mutex<Vec<proto::PlanCheckRequest>>,
     updates: Mutex<Vec<proto::Update>>,
     /// Dropped, there is nobody to connect to.
     up: Mutex<Option<mpsc::Sender<io::Result<DuplexStream>>>>,
@@ -88,6 +94,8 @@ impl Scripted {
                 begun: Mutex::default(),
                 unary_only: AtomicBool::new(false),
                 takes_reports: AtomicBool::new(true),
+                plans: Mutex::new(Box::new(|_| Some(Err(Status::unimplemented("no plans"))))),
+                plans_asked: Mutex::default(),
                 updates: Mutex::default(),
                 up: Mutex::default(),
                 wires: Mutex::default(),
@@ -104,6 +112,20 @@ impl Scripted {
 
     pub fn script(&self, script: impl FnMut(&proto::AcquireRequest) -> Reply + Send + 'static) {
         *self.shared.script.lock().unwrap() = Box::new(script);
+    }
+
+    /// Plans checks so; `None` is silence.
+    pub fn plan(
+        &self,
+        plan: impl FnMut(&proto::PlanCheckRequest) -> Option<Result<proto::PlanCheckResponse, Status>>
+        + Send
+        + 'static,
+    ) {
+        *self.shared.plans.lock().unwrap() = Box::new(plan);
+    }
+
+    pub fn plans_asked(&self) -> Vec<proto::PlanCheckRequest> {
+        self.shared.plans_asked.lock().unwrap().clone()
     }
 
     pub fn start(&self) {
@@ -331,9 +353,19 @@ impl CoordinatorService for Scripted {
 
     async fn plan_check(
         &self,
-        _: Request<proto::PlanCheckRequest>,
+        request: Request<proto::PlanCheckRequest>,
     ) -> Result<Response<proto::PlanCheckResponse>, Status> {
-        Err(Status::unimplemented("this client plans no checks yet"))
+        let request = request.into_inner();
+        self.shared
+            .plans_asked
+            .lock()
+            .unwrap()
+            .push(request.clone());
+        let planned = (self.shared.plans.lock().unwrap())(&request);
+        match planned {
+            Some(planned) => planned.map(Response::new),
+            None => std::future::pending().await,
+        }
     }
 
     type SessionStream = Pin<Box<dyn Stream<Item = Result<proto::SessionResponse, Status>> + Send>>;
