@@ -186,10 +186,7 @@ pub fn card(ink: Ink, d: &Dependency) -> String {
             "failed",
             format!("{} of the last calls", share(d.failure_ratio)),
         ),
-        (
-            "slow",
-            format!("{} of the last calls", share(d.slow_ratio)),
-        ),
+        ("slow", format!("{} of the last calls", share(d.slow_ratio))),
         ("towards a trip", share(d.suspicion)),
         (
             "retry budget",
