@@ -12,6 +12,7 @@ use holdoff_client::proto::{
     PlanCheckRequest, PlanCheckResponse, ReportRequest, Update, acquire_response::Verdict,
     plan_check_response::Plan, session_request::Message as Asked,
 };
+use holdoff_client::{Finding, Verdict as Health};
 use tokio::sync::mpsc;
 use tonic::{Code, transport::Endpoint};
 
@@ -368,6 +369,37 @@ async fn checks_are_planned_over_the_wire_and_one_verdict_is_shared() {
         all.iter().all(|verdict| verdicts.contains(verdict)),
         "{verdicts:?}"
     );
+}
+
+#[tokio::test]
+async fn the_rust_clients_checks_are_planned_and_their_results_taken() {
+    let service = Service::start(&policy_of_d(
+        "{check: {period: 100ms, offset: 0s, first_within: 100ms, timeout: 50ms, \
+           unhealthy_after: 2}}",
+    ))
+    .await;
+    let client = holdoff_client::Client::builder()
+        .endpoints([&*service.urls[0]])
+        .timeout(PATIENCE / 4)
+        .build()
+        .unwrap();
+    let (told, mut heard) = mpsc::unbounded_channel();
+    let checker = client.check("d", |_| async { false }).runs(3);
+    let checked = checker.told(move |found| told.send(found.clone()).unwrap());
+    assert_eq!(checked.run().await.last, Some(false));
+    let mut fleet = Vec::new();
+    while let Some(found) = heard.recv().await {
+        match found {
+            Finding::Ran {
+                fleet: Some(verdict),
+                is_local: false,
+                ..
+            } => fleet.push(verdict),
+            other => panic!("{other:?}"),
+        }
+    }
+    let expected = [Health::Unknown, Health::Unhealthy, Health::Unhealthy];
+    assert_eq!(fleet, expected, "two in a row are unhealthy");
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use super::{
     Checker,
     plan::{Next, Planned},
 };
-use crate::client::Mode;
+use crate::{client::Mode, entropy};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Schedule {
@@ -33,8 +33,11 @@ impl Schedule {
             Mode::Fleet(link) => link.shared().caller(),
             Mode::Bypass | Mode::Testing => None,
         };
-        let (service, instance) = caller.map_or(("", ""), |who| (&*who.service, &*who.instance));
-        let name = check::checker_name(&checker.dependency, service, instance);
+        let name = match caller {
+            Some(who) => check::checker_name(&checker.dependency, &who.service, &who.instance),
+            // It has no name that another one has not.
+            None => entropy::number(),
+        };
         Self {
             anchor: Instant::now() + part_of(name, checker.period),
             period: checker.period,

@@ -7,7 +7,6 @@
 use std::{error::Error as _, sync::PoisonError, time::Duration};
 
 use tokio::time::Instant;
-use tonic::Code;
 
 use super::{Link, NoAnswer};
 use crate::proto::{self, coordinator_service_client::CoordinatorServiceClient};
@@ -41,9 +40,7 @@ impl Link {
             match client.plan_check(request).await {
                 Ok(response) => Ok(response.into_inner()),
                 // No answer of a service stands behind it.
-                Err(status) if status.code() == Code::Unavailable && status.source().is_some() => {
-                    Err(NoAnswer::Lost)
-                }
+                Err(status) if status.source().is_some() => Err(NoAnswer::Lost),
                 Err(status) => Err(NoAnswer::Failed(status.code(), status.message().to_owned())),
             }
         };

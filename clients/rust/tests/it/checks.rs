@@ -212,6 +212,25 @@ async fn when_the_service_goes_checks_stay_on_its_grid_and_when_it_returns_it_pl
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_service_that_returns_in_a_long_period_plans_within_a_minute_or_so() {
+    let service = Scripted::granting();
+    service.plan(|_| run_in(SECOND));
+    service.kill();
+    let outage = service.clone();
+    tokio::spawn(async move {
+        sleep(90 * SECOND).await;
+        outage.start();
+    });
+    let begun = Instant::now();
+    let client = service.client();
+    let checker = client.check("payments", |_| async { true });
+    let checked = checker.period(3600 * SECOND).runs(1).run().await;
+    assert_eq!(checked.last, Some(true));
+    let took = begun.elapsed();
+    assert!(took > 90 * SECOND && took < 200 * SECOND, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_silent_service_does_not_hold_up_checks() {
     let service = Scripted::granting();
     service.plan(|_| None);
