@@ -27,7 +27,8 @@ use crate::{
 pub use client::ClientHandler;
 pub use operator::OperatorHandler;
 
-/// The largest message that is read; a batch of 1,000 questions fits.
+/// The largest message that is read: a batch of 1,000 questions of usual names fits, one of the
+/// longest names does not. Every connection can make the service hold so much per stream.
 pub const MESSAGE_MAX: usize = 256 * 1024;
 /// The largest message that is sent: what clients read unless they are told otherwise.
 pub const ANSWER_MAX: usize = 4 * 1024 * 1024;
