@@ -3,6 +3,7 @@
 //! Each core has a runtime and a listener of its own on the same port (SO_REUSEPORT): for
 //! work that takes a microsecond a shared runtime costs more in wake-ups than it gains.
 
+mod brief;
 mod connection;
 mod http;
 mod listen;
