@@ -5,6 +5,7 @@
 
 mod answer;
 mod client;
+mod ending;
 mod operator;
 mod pushed;
 mod read;
@@ -14,6 +15,8 @@ mod status;
 mod watch;
 
 use std::sync::Arc;
+
+use tokio::sync::watch::Receiver;
 
 use crate::{
     coordinator::Coordinator,
@@ -27,25 +30,28 @@ use crate::{
 pub use client::ClientHandler;
 pub use operator::OperatorHandler;
 
-/// The largest message that is read; a batch of 1,000 questions fits.
+/// The largest message that is read: a batch of 1,000 questions of usual names fits, one of the
+/// longest names does not. Every connection can make the service hold so much per stream.
 pub const MESSAGE_MAX: usize = 256 * 1024;
 /// The largest message that is sent: what clients read unless they are told otherwise.
 pub const ANSWER_MAX: usize = 4 * 1024 * 1024;
 
-/// Serves clients.
+/// Serves clients; sessions end when `stopped` says so.
 pub fn coordinator_service<S: Store>(
     coordinator: Arc<Coordinator<S>>,
+    stopped: Receiver<bool>,
 ) -> CoordinatorServiceServer<ClientHandler<S>> {
-    CoordinatorServiceServer::new(ClientHandler::new(coordinator))
+    CoordinatorServiceServer::new(ClientHandler::new(coordinator, stopped))
         .max_decoding_message_size(MESSAGE_MAX)
         .max_encoding_message_size(ANSWER_MAX)
 }
 
-/// Serves operators.
+/// Serves operators; streams end when `stopped` says so.
 pub fn operator_service<S: Store>(
     coordinator: Arc<Coordinator<S>>,
+    stopped: Receiver<bool>,
 ) -> OperatorServiceServer<OperatorHandler<S>> {
-    OperatorServiceServer::new(OperatorHandler::new(coordinator))
+    OperatorServiceServer::new(OperatorHandler::new(coordinator, stopped))
         .max_decoding_message_size(MESSAGE_MAX)
         .max_encoding_message_size(ANSWER_MAX)
 }

@@ -3,6 +3,7 @@
 //! Each core has a runtime and a listener of its own on the same port (SO_REUSEPORT): for
 //! work that takes a microsecond a shared runtime costs more in wake-ups than it gains.
 
+mod brief;
 mod connection;
 mod http;
 mod listen;
@@ -34,6 +35,8 @@ use crate::{
 
 /// How a client that keeps a connection open is told from one that is gone.
 const KEEPALIVE: Duration = Duration::from_secs(20);
+/// So long a stopping service is told to be not serving before watches of its health end.
+const HEALTH_TOLD_FOR: Duration = Duration::from_millis(500);
 /// Calls in flight on one connection.
 const STREAMS_MAX: u32 = 1_024;
 
@@ -194,6 +197,7 @@ pub async fn serve<S: Store>(
     }
     let places = Arc::new(tokio::sync::Semaphore::new(connections_max()));
     let incoming = connection::counted(listen::incoming(socket)?, places);
+    let streams_end = stopped.clone();
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
@@ -202,20 +206,32 @@ pub async fn serve<S: Store>(
                 .set_service_status(service, tonic_health::ServingStatus::NotServing)
                 .await;
         }
+        tokio::spawn(end_health_watches(health));
     };
     Server::builder()
         .max_concurrent_streams(STREAMS_MAX)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .http2_max_header_list_size(16 * 1024)
-        .add_service(grpc::coordinator_service(Arc::clone(&coordinator)))
-        .add_service(grpc::operator_service(coordinator))
+        .add_service(grpc::coordinator_service(
+            Arc::clone(&coordinator),
+            streams_end.clone(),
+        ))
+        .add_service(grpc::operator_service(coordinator, streams_end))
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)
         .serve_with_incoming_shutdown(incoming, stop)
         .await?;
     Ok(())
+}
+
+/// A watch of the health ends with what it watches; it is told first.
+async fn end_health_watches(mut health: tonic_health::server::HealthReporter) {
+    tokio::time::sleep(HEALTH_TOLD_FOR).await;
+    for service in ["", COORDINATOR, OPERATOR] {
+        health.clear_service_status(service).await;
+    }
 }
 
 /// Connections of one listener: most of the descriptors this process may have, shared by as

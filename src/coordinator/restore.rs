@@ -4,7 +4,7 @@ use std::sync::{Mutex, atomic::AtomicU32};
 
 use holdoff_decision::{
     Nanos, Record, Time,
-    breaker::Phase,
+    breaker::{Cause, Phase},
     operate::{self, Checkpoint},
     record::{Override, OverrideKind},
 };
@@ -114,6 +114,7 @@ impl<S: Store> Coordinator<S> {
             let restored = self
                 .restore_record(key, now, |record| {
                     record.put_order(order.clone());
+                    record.breaker.past_mut().cause = Cause::Override;
                 })
                 .await;
             match restored {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use tokio::sync::watch::Receiver;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{answer, read, session, status};
+use super::{answer, ending::Ending, read, session, status};
 use crate::{
     coordinator::Coordinator,
     proto::{
@@ -18,17 +19,21 @@ use crate::{
 #[derive(Debug)]
 pub struct ClientHandler<S> {
     coordinator: Arc<Coordinator<S>>,
+    stopped: Receiver<bool>,
 }
 
 impl<S> ClientHandler<S> {
-    pub fn new(coordinator: Arc<Coordinator<S>>) -> Self {
-        Self { coordinator }
+    pub fn new(coordinator: Arc<Coordinator<S>>, stopped: Receiver<bool>) -> Self {
+        Self {
+            coordinator,
+            stopped,
+        }
     }
 }
 
 #[tonic::async_trait]
 impl<S: Store> CoordinatorService for ClientHandler<S> {
-    type SessionStream = session::Answers;
+    type SessionStream = Ending<session::Answers>;
 
     async fn acquire(
         &self,
@@ -65,10 +70,8 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
         request: Request<Streaming<SessionRequest>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
         let coordinator = Arc::clone(&self.coordinator);
-        Ok(Response::new(session::serve(
-            coordinator,
-            request.into_inner(),
-        )))
+        let answers = session::serve(coordinator, request.into_inner());
+        Ok(Response::new(Ending::new(answers, self.stopped.clone())))
     }
 }
 

@@ -4,10 +4,11 @@ mod asked;
 
 use std::{future::Future, sync::Arc, time::SystemTime};
 
+use tokio::sync::watch::Receiver;
 use tonic::{Request, Response, Status};
 
 use self::asked::{actor, key, page_size, selector};
-use super::{read, shown, status, watch};
+use super::{ending::Ending, read, shown, status, watch};
 use crate::{
     coordinator::{Coordinator, Event, Filter, Refusal, Shown},
     durable::DurableError,
@@ -25,11 +26,19 @@ const FILE_MAX: usize = 200 * 1024;
 #[derive(Debug)]
 pub struct OperatorHandler<S> {
     coordinator: Arc<Coordinator<S>>,
+    stopped: Receiver<bool>,
 }
 
 impl<S> OperatorHandler<S> {
-    pub fn new(coordinator: Arc<Coordinator<S>>) -> Self {
-        Self { coordinator }
+    pub fn new(coordinator: Arc<Coordinator<S>>, stopped: Receiver<bool>) -> Self {
+        Self {
+            coordinator,
+            stopped,
+        }
+    }
+
+    fn ending<Inner>(&self, inner: Inner) -> Ending<Inner> {
+        Ending::new(inner, self.stopped.clone())
     }
 }
 
@@ -57,8 +66,8 @@ fn shown_now(shown: &Shown) -> Option<proto::Dependency> {
 
 #[tonic::async_trait]
 impl<S: Store> OperatorService for OperatorHandler<S> {
-    type WatchDependenciesStream = watch::Changes;
-    type WatchEventsStream = watch::EventsSeen;
+    type WatchDependenciesStream = Ending<watch::Changes>;
+    type WatchEventsStream = Ending<watch::EventsSeen>;
 
     async fn list_dependencies(
         &self,
@@ -92,7 +101,11 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         } = request.into_inner();
         let checked = self.existing(&namespace).map(str::to_owned);
         let coordinator = Arc::clone(&self.coordinator);
-        answer(checked.map(|namespace| watch::dependencies(coordinator, namespace, name_prefix)))
+        answer(
+            checked.map(|namespace| {
+                self.ending(watch::dependencies(coordinator, namespace, name_prefix))
+            }),
+        )
     }
 
     async fn watch_events(
@@ -107,14 +120,14 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         );
         answer(checked.map(|(wanted, since)| {
             let replayed = wanted.clone();
-            watch::events(
+            self.ending(watch::events(
                 Arc::clone(&self.coordinator),
                 // Without a span only what is to come is wanted.
                 move |event| {
                     since.is_some_and(|since| event.time >= since) && replayed.wants(event)
                 },
                 move |event| wanted.wants(event),
-            )
+            ))
         }))
     }
 

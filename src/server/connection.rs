@@ -1,8 +1,8 @@
 //! Connections that are counted and that must begin to speak.
 //!
 //! There is room for so many at once; one that finds none waits in the backlog of the
-//! listener. A peer that connects and says nothing for a while is cut off, so silent
-//! connections cannot fill the room.
+//! listener. A peer that has not said the preface of HTTP/2 after a while is cut off, so
+//! silent connections cannot fill the room; keepalive finds those that fall silent later.
 
 use std::{
     future::Future,
@@ -22,8 +22,10 @@ use tokio::{
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::server::{Connected, TcpConnectInfo, TcpIncoming};
 
-/// A peer that has not sent a byte for so long is cut off.
+/// A peer that has not sent the preface within so long is cut off.
 const SPEAK_WITHIN: Duration = Duration::from_secs(5);
+/// What every client of HTTP/2 sends first, and before which there is no keepalive.
+const PREFACE: usize = 24;
 
 /// A connection that holds its place for as long as it lasts.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub struct Connection {
     stream: TcpStream,
     /// Gone once the peer has spoken.
     silence: Option<Pin<Box<Sleep>>>,
+    /// Bytes of the preface that have not come yet.
+    unsaid: usize,
     _place: OwnedSemaphorePermit,
 }
 
@@ -49,6 +53,7 @@ pub fn counted(
             Ok(Connection {
                 stream,
                 silence,
+                unsaid: PREFACE,
                 _place: place,
             })
         }
@@ -61,17 +66,21 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        match (&read, &mut self.silence) {
-            (Poll::Ready(_), _) => self.silence = None,
-            (Poll::Pending, None) => {}
-            (Poll::Pending, Some(silence)) => {
-                if silence.as_mut().poll(context).is_ready() {
-                    return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-                }
-            }
+        let said = buffer.filled().len().saturating_sub(before);
+        self.unsaid = self.unsaid.saturating_sub(said);
+        if self.unsaid == 0 {
+            self.silence = None;
         }
-        read
+        let silent = match &mut self.silence {
+            Some(silence) => read.is_pending() && silence.as_mut().poll(context).is_ready(),
+            None => false,
+        };
+        match silent {
+            true => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            false => read,
+        }
     }
 }
 
@@ -115,7 +124,10 @@ impl Connected for Connection {
 
 #[cfg(test)]
 mod tests {
-    use tokio::{io::AsyncReadExt, net::TcpListener};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
 
     use super::*;
 
@@ -132,5 +144,35 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(connection);
         assert_eq!(places.available_permits(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_part_of_the_preface_is_no_way_to_keep_a_place() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let places = Arc::new(Semaphore::new(1));
+        let mut connections = Box::pin(counted(TcpIncoming::from(listener), places));
+        let mut dripping = TcpStream::connect(address).await.unwrap();
+        dripping.write_all(b"PRI * HTTP/2.0\r\n").await.unwrap();
+        let mut connection = connections.next().await.unwrap().unwrap();
+        let mut said = [0; 16];
+        connection.read_exact(&mut said).await.unwrap();
+        assert!(connection.silence.is_some());
+        tokio::time::pause();
+        let error = connection.read_u8().await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_has_said_the_preface_may_be_silent() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let places = Arc::new(Semaphore::new(1));
+        let mut connections = Box::pin(counted(TcpIncoming::from(listener), places));
+        let mut peer = TcpStream::connect(address).await.unwrap();
+        peer.write_all(&[b'x'; PREFACE]).await.unwrap();
+        let mut connection = connections.next().await.unwrap().unwrap();
+        connection.read_exact(&mut [0; PREFACE]).await.unwrap();
+        assert!(connection.silence.is_none());
     }
 }

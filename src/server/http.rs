@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::{Router, extract::State, http::StatusCode, routing::get};
 use tokio::sync::watch;
 
+use super::brief::Brief;
 use crate::{coordinator::Coordinator, store::Store};
 
 /// Serves until it is stopped; for ever where there is no listener.
@@ -29,7 +30,7 @@ pub async fn serve<S: Store>(
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
-    axum::serve(listener, routes)
+    axum::serve(Brief::new(listener), routes)
         .with_graceful_shutdown(stop)
         .await?;
     Ok(())

@@ -17,6 +17,7 @@ use holdoff_client::proto::{
     OverrideKind, PutPolicyRequest, ReportReason, WatchEventsRequest,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
+use tonic::Code;
 
 use crate::{harness::*, overrides::forced};
 
@@ -540,7 +541,7 @@ async fn health_and_metrics_are_served_over_http_and_sigterm_ends_it_in_order() 
             "--http",
             "127.0.0.1:0",
             "--drain",
-            "300ms",
+            "60s",
         ])
         .args(["--data-dir", data.to_str().unwrap()])
         .stdout(Stdio::piped())
@@ -583,19 +584,23 @@ async fn health_and_metrics_are_served_over_http_and_sigterm_ends_it_in_order() 
         .force(forced("d", OverrideKind::ForceOpen))
         .await
         .unwrap();
-    // A stream that never ends by itself does not hold the stop up for ever.
-    let watched = client
+    // A stream that never ends by itself is ended, and does not hold the stop up.
+    let mut watched = client
         .operates
         .watch_events(WatchEventsRequest::default())
         .await
-        .unwrap();
+        .unwrap()
+        .into_inner();
+    let stopped_at = Instant::now();
     terminate(&running.child);
     let mut running = running;
     let status = tokio::task::spawn_blocking(move || running.child.wait().unwrap())
         .await
         .unwrap();
     assert_eq!(status.code(), Some(0));
-    drop(watched);
+    assert!(stopped_at.elapsed() < Duration::from_secs(30));
+    let told = watched.message().await.unwrap_err();
+    assert_eq!(told.code(), Code::Unavailable, "{told:?}");
     let policies = written(dir.path(), "policies.yaml", "version: 1\n");
     let again = Running::start(&data, &policies);
     let mut client = Client::connect(&again.url).await;

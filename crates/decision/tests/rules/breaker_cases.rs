@@ -3,7 +3,7 @@
 use holdoff_decision::{
     DenialReason as R, MadeUnder, Nanos, Outcome, OutcomeKind, PermitKind, Previous, Question,
     Reported, Share, State, Tally, Time,
-    breaker::Phase,
+    breaker::{Cause, Phase},
     operate::{checkpoint, clear_override, reset, restore, set_override},
     policy::{AppliesTo, Detect, Mode, PushbackScope, Rate, Window, WindowSize},
     record::{Override, OverrideKind},
@@ -553,6 +553,25 @@ fn an_expired_override_is_shown_as_ended_before_any_event_meets_it() {
     assert_eq!(
         fleet.transitions().last(),
         Some(&(State::ForcedOpen, State::Closed))
+    );
+}
+
+#[test]
+fn b29c_what_was_counted_under_an_override_is_not_shown_once_it_has_expired() {
+    let mut fleet = with_probes(1);
+    let until = Some(at(2.0));
+    set_override(
+        &mut fleet.record,
+        order(OverrideKind::ForceClosed, at(1.0), until),
+        at(1.0),
+    );
+    fleet.at(1.5).calls(6, FAIL);
+    assert_eq!(fleet.view().counts.failures, 6);
+    fleet.at(2.1);
+    let view = fleet.view();
+    assert_eq!(
+        (view.counts.calls, view.suspicion, view.cause),
+        (0, 0.0, Cause::OverrideExpired)
     );
 }
 
