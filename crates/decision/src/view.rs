@@ -48,13 +48,9 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
     let now = context.now;
     let breaker = &record.breaker;
     let state = record.state(policy, now);
-<<<<<<< HEAD
-    let expired = record.order().and_then(|order| order.expires);
-=======
     // Closed, with nothing remembered, by the end of an override that no event has met yet.
-    let order = record.order.as_ref();
+    let order = record.order();
     let ended = order.and_then(|order| order.expires.filter(|end| now >= *end));
->>>>>>> wip-break
     let began = match (breaker.phase, record.inner_state(now)) {
         _ if let Some(end) = ended => end,
         // Awaiting its first probe since the end of the open period.
@@ -66,28 +62,17 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
         state,
         epoch: breaker.epoch,
         in_state_for: now.since(began),
-<<<<<<< HEAD
         open_for: (state == State::Open).then(|| now.until(breaker.past().open_until)),
-        cause: breaker.past().cause,
-=======
-        open_for: (state == State::Open).then(|| now.until(breaker.open_until)),
-        cause: ended.map_or(breaker.cause, |_| Cause::OverrideExpired),
->>>>>>> wip-break
+        cause: ended.map_or(breaker.past().cause, |_| Cause::OverrideExpired),
         held_for: (!held.is_zero()).then_some(held),
         probes_out: breaker.probes_out(now),
         permits_out: record.tickets.outstanding(),
         budget: record
             .budget
             .level(&policy.budget, context.floor_from(policy), now),
-<<<<<<< HEAD
-        counts: breaker.counts(now),
-        suspicion: breaker.suspicion(now).min(1.0),
-        trips: u64::from(breaker.past().trips),
-=======
         counts: ended.map_or_else(|| breaker.counts(now), |_| Counts::default()),
         suspicion: ended.map_or_else(|| breaker.suspicion(now).min(1.0), |_| 0.0),
-        trips: u64::from(breaker.trips),
->>>>>>> wip-break
+        trips: u64::from(breaker.past().trips),
         caller_faults: breaker.faults() as u32,
         shadow: (policy.breaker.mode == Mode::Shadow).then(|| record.inner_state(now)),
         planned: record.calendar().map_or(0, |it| it.planned()),
