@@ -17,7 +17,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, Sleep, sleep},
+    time::{Sleep, sleep},
 };
 
 /// Connections at once: whoever scrapes or probes needs one for some milliseconds.
@@ -77,7 +77,7 @@ impl BriefConnection {
         polled: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if polled.is_ready() {
-            self.still.as_mut().reset(Instant::now() + STILL_FOR);
+            self.still.as_mut().set(sleep(STILL_FOR));
             return polled;
         }
         match self.still.as_mut().poll(context) {
