@@ -237,10 +237,13 @@ async fn end_health_watches(mut health: tonic_health::server::HealthReporter) {
 /// Connections of one listener: most of the descriptors this process may have, shared by as
 /// many listeners as there are cores at most.
 fn connections_max() -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let descriptors = usize::try_from(limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-    (descriptors / 10 * 6).min(12_000) / cores
+    (descriptors_max() / 10 * 6).min(12_000) / cores
+}
+
+fn descriptors_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    usize::try_from(limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX)
 }
 
 fn reflection() -> tonic_reflection::server::Builder<'static> {
@@ -262,7 +265,7 @@ async fn until_stopped<S: Store>(
         () = coordinator.publish_events() => {}
         () = coordinator.end_overrides() => {}
         () = coordinator.drop_idle() => {}
-        served = http::serve(http, Arc::clone(coordinator), stopped) => served?,
+        served = http::serve(http, descriptors_max() / 5, Arc::clone(coordinator), stopped) => served?,
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }

@@ -20,8 +20,8 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// Connections at once: whoever scrapes or probes needs one for some milliseconds.
-const ROOM: usize = 64;
+/// Connections at once, at most: whoever scrapes or probes needs one for some milliseconds.
+const ROOM_MAX: usize = 1_024;
 /// One that moves no byte for so long is cut off. Not a usual interval of scrapes, so that
 /// none of them meets the cut.
 const STILL_FOR: Duration = Duration::from_secs(7);
@@ -43,8 +43,9 @@ pub struct BriefConnection {
 }
 
 impl Brief {
-    pub fn new(listener: TcpListener) -> Self {
-        let places = Arc::new(Semaphore::new(ROOM));
+    /// With room for so many at once, [`ROOM_MAX`] at most.
+    pub fn new(listener: TcpListener, room: usize) -> Self {
+        let places = Arc::new(Semaphore::new(room.clamp(1, ROOM_MAX)));
         Self { listener, places }
     }
 }
@@ -127,16 +128,16 @@ mod tests {
     async fn a_request_that_stands_still_gives_its_place_back() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let mut brief = Brief::new(listener);
+        let mut brief = Brief::new(listener, 3);
         let mut peer = TcpStream::connect(address).await.unwrap();
         peer.write_all(b"GET").await.unwrap();
         let (mut connection, _) = brief.accept().await;
-        assert_eq!(brief.places.available_permits(), ROOM - 1);
+        assert_eq!(brief.places.available_permits(), 2);
         connection.read_exact(&mut [0; 3]).await.unwrap();
         tokio::time::pause();
         let error = connection.read_u8().await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(connection);
-        assert_eq!(brief.places.available_permits(), ROOM);
+        assert_eq!(brief.places.available_permits(), 3);
     }
 }

@@ -8,12 +8,13 @@ use tokio::sync::watch;
 use super::brief::Brief;
 use crate::{coordinator::Coordinator, store::Store};
 
-/// Serves until it is stopped; for ever where there is no listener.
+/// Serves `room` connections at once until it is stopped; for ever where there is no listener.
 ///
 /// # Errors
 /// The listener fails.
 pub async fn serve<S: Store>(
     listener: Option<std::net::TcpListener>,
+    room: usize,
     coordinator: Arc<Coordinator<S>>,
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
@@ -30,7 +31,7 @@ pub async fn serve<S: Store>(
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
-    axum::serve(Brief::new(listener), routes)
+    axum::serve(Brief::new(listener, room), routes)
         .with_graceful_shutdown(stop)
         .await?;
     Ok(())
