@@ -145,10 +145,18 @@ pub fn pretty<S: Serialize>(value: &S) -> String {
     escape_json(&text).into_owned() + "\n"
 }
 
-/// Writes to standard output. A reader that went away is no error: `holdoff … | head`.
+/// Writes to standard output. A reader that went away is no error: `holdoff … | head`. Where
+/// nothing can be written (a full disk) the process ends: an answer that is lost is no answer.
 pub fn print(text: &str) {
     let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => {}
+        Err(gone) if gone.kind() == io::ErrorKind::BrokenPipe => {}
+        Err(cause) => {
+            eprintln!("holdoff: cannot write to standard output: {cause}");
+            std::process::exit(1);
+        }
+    }
 }
 
 #[cfg(test)]
