@@ -76,8 +76,7 @@ impl Breaker {
         now: Time,
     ) -> Option<Cause> {
         let at = heard.at;
-        let before = self.suspicion(at) * THRESHOLD;
-        self.track(policy, heard, before, now);
+        self.track(policy, heard, now);
         let counts = heard.counts;
         match &policy.detect {
             Detect::Adaptive => {
@@ -86,10 +85,13 @@ impl Breaker {
                 }
                 let (detector, recent) = (&mut self.detector, &self.recent);
                 let reporters = (self.rare.as_mut()).and_then(|rare| rare.reporters.as_deref_mut());
-                let weights = detector.weights();
+                // Two logarithms that a success without evidence does not need; taken before
+                // the record, which may teach other weights.
+                let known = reporters.map(|known| (known, detector.weights()));
                 let good = counts.calls.saturating_sub(counts.failures);
                 let mut trips = detector.record(good, counts.failures, at);
-                let judged = reporters.map(|known| known.weigh(policy, weights, heard, recent));
+                let judged =
+                    known.map(|(known, weights)| known.weigh(policy, weights, heard, recent));
                 if let Some(Judged::Fleet(judged)) = judged {
                     detector.set(judged.sum);
                     trips = judged.trips;
@@ -120,11 +122,12 @@ impl Breaker {
     }
 
     /// Tracks instances from the first failure on.
-    fn track(&mut self, policy: &policy::Breaker, heard: &Heard, sum: f32, now: Time) {
+    fn track(&mut self, policy: &policy::Breaker, heard: &Heard, now: Time) {
         let bad = heard.counts.failures > 0 || (watches_slow(policy) && heard.counts.slow > 0);
         if !bad || self.reporters().is_some() {
             return;
         }
+        let sum = self.suspicion(heard.at) * THRESHOLD;
         let mut reporters = Box::new(Reporters::new(sum, now));
         if let Some(reporter) = heard.reporter {
             reporters.note(reporter, now);
