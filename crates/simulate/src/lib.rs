@@ -1,0 +1,7 @@
+//! A discrete-event simulator of whole fleets, on virtual time and deterministic by its seed.
+//!
+//! The coordinator in it is `holdoff-decision` itself, never a copy of a rule. It reads no clock,
+//! no file and no environment: scenarios and policies come in as values, results go out as
+//! values. Reading YAML and printing are the command line's.
+
+#![forbid(unsafe_code)]
