@@ -195,7 +195,10 @@ async fn clients_that_lose_the_service_together_come_back_spread() {
     }
     let within = |from, to| {
         let range = Duration::from_millis(from)..Duration::from_millis(to);
-        returns.iter().filter(|at| range.contains(at)).count()
+        returns
+            .iter()
+            .filter(|at| range.contains::<Duration>(at))
+            .count()
     };
     assert!(within(0, 5_200) == 40, "{returns:?}");
     for fifth in 0..5 {

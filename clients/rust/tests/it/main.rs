@@ -4,6 +4,7 @@ mod alone;
 mod away;
 mod checks;
 mod cost;
+mod credentials;
 mod fleet;
 mod hostile;
 mod layer;
