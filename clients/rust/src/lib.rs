@@ -78,6 +78,8 @@ pub use client::{Client, OnNoDecision};
 pub use counters::Counters;
 pub use credentials::{Route, Tls};
 pub use denied::{CallError, DenialReason, Denied, DeniedBy};
+#[cfg(feature = "reqwest")]
+pub use layer::HoldoffMiddleware;
 pub use layer::{GrpcLayer, HoldoffLayer};
 pub use outcome::{Outcome, OutcomeKind};
 pub use permit::Permit;

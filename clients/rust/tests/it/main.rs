@@ -12,6 +12,8 @@ mod load;
 mod on_state;
 mod outage;
 mod reports;
+#[cfg(feature = "reqwest")]
+mod reqwest;
 mod server;
 mod sockets;
 mod supervisor;
