@@ -23,7 +23,8 @@ use std::sync::{
 };
 
 use holdoff_decision::{
-    Ask, Context, Question, Record, Reported, Time, acquire, breaker::Phase, operate, report, tally,
+    Ask, Context, Question, Record, Reported, Restart, Time, acquire, breaker::Phase, operate,
+    report, tally,
 };
 
 pub use checks::{CheckAsk, Planned};
@@ -59,7 +60,7 @@ pub struct Coordinator<S> {
     entropy: Entropy,
     permits: PermitCodec,
     /// When this run started, unless it is the first one.
-    restarted: Option<Time>,
+    restarted: Restart,
     durable: Durable,
     events: Events,
     watchers: watchers::Watchers,
@@ -270,7 +271,7 @@ impl<S: Store> Coordinator<S> {
         Context {
             now: self.clock.now(),
             sample: self.entropy.sample(),
-            restarted: self.restarted,
+            restarted: Some(self.restarted),
         }
     }
 

@@ -68,7 +68,7 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     let clock = Clock::system();
     let opened = open_data(settings.data_dir.as_deref(), &clock)?;
     let parts = Parts {
-        store: MemoryStore::default(),
+        store: MemoryStore::after_epoch(opened.state.epochs_before()),
         clock,
         entropy: Entropy::System,
         opened,

@@ -177,7 +177,7 @@ impl<S: Store> Coordinator<S> {
         Context {
             now: self.clock.now(),
             sample: Sample::default(),
-            restarted: self.restarted,
+            restarted: Some(self.restarted),
         }
     }
 }

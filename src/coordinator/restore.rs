@@ -3,7 +3,7 @@
 use std::sync::{Mutex, atomic::AtomicU32};
 
 use holdoff_decision::{
-    Nanos, Record, Time,
+    Nanos, Record, Restart, Time,
     breaker::{Cause, Phase},
     operate::{self, Checkpoint},
     record::{Override, OverrideKind},
@@ -59,7 +59,10 @@ impl<S: Store> Coordinator<S> {
             generation: AtomicU32::new(1),
             entropy,
             permits: PermitCodec::new(state.permit_key.0, state.boot),
-            restarted: (!state.first_start).then_some(now),
+            restarted: Restart {
+                at: now,
+                has_predecessor: !state.first_start,
+            },
             durable,
             events: Events::default(),
             watchers: Default::default(),

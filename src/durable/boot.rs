@@ -41,6 +41,14 @@ pub struct Restored {
 }
 
 impl Restored {
+    /// Epochs of this run are above it, so that what was counted under an epoch of the run
+    /// before is stale in this one. Ten thousand transitions of one dependency fit in a run.
+    pub fn epochs_before(&self) -> u64 {
+        const RUNS: u64 = 1_000_000;
+        const EPOCHS: u64 = 10_000;
+        self.boot.saturating_sub(1) % RUNS * EPOCHS
+    }
+
     pub(super) fn first(boot: u64, start: Start) -> Self {
         Self {
             boot,

@@ -104,8 +104,13 @@ impl Service {
             Some(path) => Durable::open(path, start).expect("the data directory opens"),
             None => Durable::in_memory(start),
         };
+        // Each start without a directory is a first one here, so that tests know the epochs.
+        let store = match setup.data_dir {
+            Some(_) => MemoryStore::after_epoch(opened.state.epochs_before()),
+            None => MemoryStore::default(),
+        };
         let parts = Parts {
-            store: MemoryStore::default(),
+            store,
             clock,
             entropy: setup.entropy,
             opened,
