@@ -28,6 +28,7 @@ use crate::{
 };
 
 const GARBAGE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n\xff\xfe\xfd\xfc";
+const BACKLOG: i32 = 128;
 const PIPE_BYTES: usize = 1 << 16;
 
 /// One endpoint. Dropped, all of it ends.
@@ -35,6 +36,7 @@ const PIPE_BYTES: usize = 1 << 16;
 pub struct Endpoint {
     pub address: SocketAddr,
     behaviour: watch::Sender<Behaviour>,
+    listens: watch::Receiver<bool>,
     _tasks: JoinSet<()>,
 }
 
@@ -48,6 +50,11 @@ impl Endpoint {
     ) -> Result<Self> {
         let (sender, seen) = watch::channel(behaviour);
         let bound = bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        let begins = behaviour != Behaviour::Refuse;
+        if begins {
+            bound.listen(BACKLOG)?;
+        }
+        let (listening, listens) = watch::channel(begins);
         let address = bound
             .local_addr()?
             .as_socket()
@@ -66,10 +73,11 @@ impl Endpoint {
             // It ends with the scenario.
             let _ = serving.await;
         });
-        tasks.spawn(listen(bound, address, seen, pipes));
+        tasks.spawn(listen(bound, listening, seen, pipes));
         Ok(Self {
             address,
             behaviour: sender,
+            listens,
             _tasks: tasks,
         })
     }
@@ -77,7 +85,10 @@ impl Endpoint {
     /// It has become so when this returns.
     pub async fn become_so(&self, behaviour: Behaviour) {
         self.behaviour.send_replace(behaviour);
-        // The tasks see it at their next turn.
+        let listens = behaviour != Behaviour::Refuse;
+        // It ends with its listener only.
+        let _ = self.listens.clone().wait_for(|now| *now == listens).await;
+        // Connections see it at their next turn.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -93,18 +104,23 @@ fn bind(address: SocketAddr) -> io::Result<Socket> {
 /// Takes connections while it does not refuse; each ends when what it was taken under is over.
 async fn listen(
     mut bound: Socket,
-    address: SocketAddr,
+    listening: watch::Sender<bool>,
     mut seen: watch::Receiver<Behaviour>,
     pipes: mpsc::Sender<io::Result<DuplexStream>>,
 ) {
     loop {
         let listens = becomes(&mut seen, |now| now != Behaviour::Refuse).await;
-        if !listens || bound.listen(128).is_err() {
+        // Listening twice is listening.
+        if !listens || bound.listen(BACKLOG).is_err() {
             return;
         }
         let Ok(listener) = TcpListener::from_std(bound.into()) else {
             return;
         };
+        let Ok(address) = listener.local_addr() else {
+            return;
+        };
+        listening.send_replace(true);
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
@@ -124,6 +140,7 @@ async fn listen(
             Ok(bound) => bound,
             Err(_) => return,
         };
+        listening.send_replace(false);
     }
 }
 
