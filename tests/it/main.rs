@@ -8,6 +8,7 @@ mod contract;
 mod fleet;
 mod granting;
 mod harness;
+mod killed;
 mod names;
 mod operators;
 mod overrides;
