@@ -29,7 +29,7 @@ use holdoff_decision::{
 pub use checks::{CheckAsk, Planned};
 pub use events::{Event, EventKind, Events};
 pub use inquiry::{Actor, Caller, Decision, Entry, Inquiry, Key, Made, Subject, Who};
-pub use listing::{Filter, Listing, Shown};
+pub use listing::{Filter, Listing, Shown, ShownCheck};
 pub use policies::Policies;
 pub use push::{Pushed, SUBSCRIPTIONS_MAX};
 pub use refusal::Refusal;

@@ -17,3 +17,4 @@ mod process;
 mod returning;
 mod sessions;
 mod tidy;
+mod verdicts;
