@@ -17,12 +17,12 @@ use std::{
 
 use holdoff_client::{
     Client, DenialReason, Denied, DeniedBy, Outcome, OutcomeKind, Permit, Question, Safety,
-    proto::BreakerState,
+    proto::{self, BreakerState, ClearHoldRequest},
 };
 use rand::RngExt;
 
 use crate::{
-    harness::{self, PATIENCE},
+    harness::{self, PATIENCE, denial_of, first, grant_of, ms, outcome, seconds},
     process::{Running, written},
 };
 
@@ -409,4 +409,78 @@ fn all_are_back_and_spread(
     assert!(*last <= BACK_WITHIN + 2 * PAUSE, "{last:?}");
     assert!(connections.len() >= CLIENTS);
     assert!(busiest as f64 <= 3.0 * mean, "{busiest} of {mean}");
+}
+
+const HELD_SECS: u64 = 300;
+
+/// The dependency tells one caller to wait, which holds all.
+async fn hold(client: &mut harness::Client, dependency: &str) {
+    let permit = client.granted(first(dependency)).await.permit;
+    let throttled = proto::Outcome {
+        pushback: Some(seconds(HELD_SECS)),
+        ..outcome(proto::OutcomeKind::Throttled)
+    };
+    assert!(client.report(&permit, throttled).await.applied);
+}
+
+async fn clear_hold(client: &mut harness::Client, dependency: &str) {
+    let request = ClearHoldRequest {
+        dependency: dependency.into(),
+        owner: "ada".into(),
+        ..Default::default()
+    };
+    client.operates.clear_hold(request).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hold_survives_a_kill_for_no_longer_than_it_had_left_and_one_that_was_ended_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "version: 1
+namespaces: {default: {defaults: {
+  pushback: {scope: dependency, max: 10m, spread: 1s},
+  breaker: {window: 10, min_calls: 5, open_for: 10m, open_max: 10m}}}}
+";
+    let policies = written(dir.path(), "policies.yaml", text);
+    let data = dir.path().join("data");
+    let mut running = Running::start(&data, &policies);
+    let mut client = harness::Client::connect(&running.url).await;
+    client.trip("open", 5).await;
+    for dependency in ["held", "ended"] {
+        hold(&mut client, dependency).await;
+    }
+    clear_hold(&mut client, "ended").await;
+    let before = ms(client.get("held").await.held_for);
+    let seen = Instant::now();
+    running.kill();
+
+    let mut running = Running::start(&data, &policies);
+    let mut client = harness::Client::connect(&running.url).await;
+    let asked = Instant::now();
+    let held = client.get("held").await;
+    let left = ms(held.held_for);
+    let gone = (asked - seen).as_secs_f64() * 1e3;
+    println!("held for {before} ms, killed, {gone:.0} ms later held for {left} ms");
+    assert!(left <= before && left >= before - gone - 2_000.0, "{left}");
+    assert_eq!(held.state(), BreakerState::Closed, "{}", held.detail);
+    let impatient = proto::AcquireRequest {
+        time_left: Some(seconds(2)),
+        ..first("held")
+    };
+    let denial = denial_of(client.ask(impatient).await);
+    assert_eq!(denial.reason(), proto::DenialReason::Held);
+    let grant = grant_of(client.ask(first("held")).await);
+    assert!(
+        ms(grant.delay) > left - 2_000.0,
+        "a patient caller is placed behind it"
+    );
+    assert_eq!(ms(client.granted(first("ended")).await.delay), 0.0);
+    assert_eq!(client.get("ended").await.held_for, None);
+    assert_eq!(client.get("open").await.state(), BreakerState::Open);
+
+    clear_hold(&mut client, "held").await;
+    running.kill();
+    let running = Running::start(&data, &policies);
+    let mut client = harness::Client::connect(&running.url).await;
+    assert_eq!(ms(client.granted(first("held")).await.delay), 0.0);
+    assert_eq!(client.get("held").await.held_for, None);
 }
