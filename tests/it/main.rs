@@ -16,5 +16,6 @@ mod probes;
 mod process;
 mod returning;
 mod sessions;
+mod tallies;
 mod tidy;
 mod verdicts;
