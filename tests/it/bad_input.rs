@@ -783,12 +783,28 @@ async fn every_operator_request_that_makes_no_sense_names_its_field() {
             list_audit,
             ListAuditRequest { page_size: size }
         );
+        refused!(
+            "page_size",
+            list_policies,
+            ListPoliciesRequest { page_size: size }
+        );
     }
-    for token in ["x", "-1", "1.5", "99999999999999999999999"] {
+    for token in [
+        "x",
+        "-1",
+        "1.5",
+        "99999999999999999999999",
+        "after:two words",
+    ] {
         refused!(
             "page_token",
             list_audit,
             ListAuditRequest { page_token: token }
+        );
+        refused!(
+            "page_token",
+            list_policies,
+            ListPoliciesRequest { page_token: token }
         );
     }
     for state in [-1, 7, 0, i32::MAX] {
