@@ -199,7 +199,7 @@ fn started(state: &Restored) -> String {
     let breakers = kept().filter(|kept| kept.phase != durable::BreakerPhase::Closed);
     let holds = kept().filter(|kept| kept.hold.is_some());
     format!(
-        "boot {}; {} breakers, {} holds and {} overrides restored",
+        "boot {}; restored: breakers {}, holds {}, overrides {}",
         state.boot,
         breakers.count(),
         holds.count(),
