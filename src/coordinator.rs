@@ -24,13 +24,13 @@ use std::sync::{
 
 use holdoff_decision::{
     Ask, Context, Question, Record, Reported, Restart, Time, acquire, breaker::Phase, operate,
-    report, tally,
+    record::Change, report, tally,
 };
 
 pub use checks::{CheckAsk, Planned};
 pub use events::{Event, EventKind, Events};
 pub use inquiry::{Actor, Caller, Decision, Entry, Inquiry, Key, Made, Subject, Who};
-pub use listing::{Filter, Listing, Shown};
+pub use listing::{Filter, Listing, Shown, ShownCheck};
 pub use policies::Policies;
 pub use push::{Pushed, SUBSCRIPTIONS_MAX};
 pub use refusal::Refusal;
@@ -65,7 +65,7 @@ pub struct Coordinator<S> {
     events: Events,
     watchers: watchers::Watchers,
     sequences: sequences::Sequences,
-    /// When overrides end, so that their end is told without a caller.
+    /// When overrides and holds end, so that nobody has to call for it to be told or forgotten.
     expiries: Mutex<std::collections::BTreeSet<(Time, DependencyId)>>,
     telemetry: Telemetry,
     /// Held while the policies are changed.
@@ -378,10 +378,11 @@ impl<S: Store> Coordinator<S> {
         if !slot.record.has_changes() {
             return;
         }
-        let key = durable::Key::new(slot.name.namespace.as_str(), &*slot.name.dependency);
-        self.durable
-            .checkpoint(key, kept_of(&slot.record, &self.clock, now));
+        self.keep(slot, now);
         for change in slot.record.take_changes() {
+            if let Change::Held(_) = change {
+                self.note_expiry(Some(slot.record.held_until()), id);
+            }
             let event = events::of_change(slot, change, who, clock::to_wall(now));
             if let Some(counter) = events::counter_of(event.kind) {
                 self.telemetry.add(counter);
@@ -389,6 +390,13 @@ impl<S: Store> Coordinator<S> {
             self.hand_over(event);
         }
         self.watchers.changed(id, &slot.name);
+    }
+
+    /// Hands what is to outlive the process to the data directory.
+    fn keep(&self, slot: &Slot, now: Time) {
+        let key = durable::Key::new(slot.name.namespace.as_str(), &*slot.name.dependency);
+        self.durable
+            .checkpoint(key, kept_of(&slot.record, &self.clock, now));
     }
 
     fn hand_over(&self, event: Event) {
@@ -421,7 +429,7 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
-/// What the data directory keeps of a breaker.
+/// What the data directory keeps of a breaker and a hold.
 fn kept_of(record: &Record, clock: &Clock, now: Time) -> durable::BreakerCheckpoint {
     let checkpoint = operate::checkpoint(record, now);
     durable::BreakerCheckpoint {
@@ -436,5 +444,9 @@ fn kept_of(record: &Record, clock: &Clock, now: Time) -> durable::BreakerCheckpo
             left: checkpoint.left.into(),
             at: clock.wall(),
         },
+        hold: (now < record.held_until()).then(|| durable::TimeLeft {
+            left: now.until(record.held_until()).into(),
+            at: clock.wall(),
+        }),
     }
 }

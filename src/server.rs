@@ -17,6 +17,7 @@ use tokio::{
     sync::watch,
 };
 use tonic::transport::Server;
+use tower::util::MapResponseLayer;
 
 use crate::{
     clock::Clock,
@@ -213,6 +214,7 @@ pub async fn serve<S: Store>(
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .http2_max_header_list_size(16 * 1024)
+        .layer(MapResponseLayer::new(grpc::named_in))
         .add_service(grpc::coordinator_service(
             Arc::clone(&coordinator),
             streams_end.clone(),

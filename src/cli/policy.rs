@@ -227,16 +227,26 @@ fn shown(context: &Context, answer: &GetPolicyResponse, yaml: bool) -> String {
     }
 }
 
+/// All of them, page by page.
 async fn listed(
     context: &Context,
     connection: &Connection,
 ) -> Result<ListPoliciesResponse, Failure> {
-    let request = bounded(ListPoliciesRequest {
-        namespace: context.namespace.clone(),
-    });
-    connection
-        .answer(connection.operator().list_policies(request))
-        .await
+    let mut listed = ListPoliciesResponse::default();
+    loop {
+        let request = bounded(ListPoliciesRequest {
+            namespace: context.namespace.clone(),
+            page_size: 1_000,
+            page_token: std::mem::take(&mut listed.next_page_token),
+        });
+        let mut operator = connection.operator();
+        let page = connection.answer(operator.list_policies(request)).await?;
+        listed.policies.extend(page.policies);
+        listed.next_page_token = page.next_page_token;
+        if listed.next_page_token.is_empty() {
+            return Ok(listed);
+        }
+    }
 }
 
 async fn list(context: &Context) -> Result<Exit, Failure> {

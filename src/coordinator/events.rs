@@ -59,6 +59,8 @@ pub enum EventKind {
     CallerRefused,
     CallerRecovered,
     RampEnded,
+    CheckUnhealthy,
+    CheckHealthy,
 }
 
 /// See the module.
@@ -249,6 +251,8 @@ pub(super) fn counter_of(kind: EventKind) -> Option<Counter> {
         EventKind::Reopened => Some(Counter::Reopen),
         EventKind::Recovered => Some(Counter::Recovery),
         EventKind::ShadowTripped => Some(Counter::ShadowTrip),
+        EventKind::CheckUnhealthy => Some(Counter::CheckUnhealthy),
+        EventKind::CheckHealthy => Some(Counter::CheckHealthy),
         EventKind::Probing
         | EventKind::OverrideSet
         | EventKind::OverrideCleared

@@ -7,7 +7,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use holdoff_decision::{
-    Record, State, Time,
+    Nanos, Policy, Record, State, Time,
+    check::{Checks, Summary},
     record::{Context, Override, Sample},
     view::{View, view},
 };
@@ -24,7 +25,17 @@ pub struct Shown {
     pub order: Option<Override>,
     /// False: only a policy names it.
     pub live: bool,
+    /// `None`: its policy plans no health checks.
+    pub check: Option<ShownCheck>,
     pub now: Time,
+}
+
+/// The health checks of a dependency.
+#[derive(Clone, Copy, Debug)]
+pub struct ShownCheck {
+    /// The policy's.
+    pub period: Nanos,
+    pub summary: Summary,
 }
 
 /// Which dependencies.
@@ -145,6 +156,7 @@ impl<S: Store> Coordinator<S> {
             view: view(policy, &blank, context),
             order: None,
             live: false,
+            check: shown_check(policy, None, context.now),
             now: context.now,
         })
     }
@@ -197,8 +209,18 @@ fn shown(slot: &Slot, context: &Context) -> Shown {
         view: view(&slot.policy, &slot.record, context),
         order: slot.record.order_at(context.now).cloned(),
         live: true,
+        check: shown_check(&slot.policy, slot.checks.as_deref(), context.now),
         now: context.now,
     }
+}
+
+fn shown_check(policy: &Policy, checks: Option<&Checks>, now: Time) -> Option<ShownCheck> {
+    let check = policy.check.as_ref()?;
+    let summary = checks.map_or(Summary::NOTHING, |checks| checks.summary(check, now));
+    Some(ShownCheck {
+        period: check.period,
+        summary,
+    })
 }
 
 fn keep_smallest(page: &mut BTreeSet<Box<str>>, name: &str, limit: usize) {

@@ -139,9 +139,9 @@ impl<S: Store> Coordinator<S> {
         if self.show(key).await?.view.held_for.is_none() {
             return Err(nothing(key, "hold"));
         }
-        let record_only = Change::RecordOnly;
+        let change = Change::ForgetHold(durable_key(key));
         self.commit(
-            record_only,
+            change,
             "ClearHold",
             key.namespace,
             key.dependency,
@@ -151,6 +151,8 @@ impl<S: Store> Coordinator<S> {
         .await?;
         self.change(key, actor, |slot, now| {
             operate::clear_hold(&mut slot.record, now);
+            // What was handed over since the commit has the hold still.
+            self.keep(slot, now);
         })
         .await?;
         self.hand_over(self.event(EventKind::HoldCleared, key.namespace, key.dependency, actor));

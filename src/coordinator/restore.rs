@@ -99,16 +99,21 @@ impl<S: Store> Coordinator<S> {
         let mut warnings = Vec::new();
         for (key, kept) in &state.breakers {
             let checkpoint = checkpoint(kept);
+            let held_until = kept.hold.map(|hold| now + Nanos::from(hold.left));
             let restored = self
                 .restore_record(key, now, |record| {
-                    *record = operate::restore(&checkpoint, now)
+                    *record = operate::restore(&checkpoint, now);
+                    if let Some(until) = held_until {
+                        record.hold_until(until);
+                    }
                 })
                 .await;
-            if let Err(refusal) = restored {
-                warnings.push(format!(
-                    "the open breaker of `{}` is not restored: {refusal}",
+            match restored {
+                Ok(id) => self.note_expiry(held_until, id),
+                Err(refusal) => warnings.push(format!(
+                    "the open breaker or the hold of `{}` is not restored: {refusal}",
                     key.name
-                ));
+                )),
             }
         }
         for (key, kept) in &state.overrides {
@@ -193,9 +198,14 @@ fn order(kept: &durable::Override, now: Time) -> Override {
 }
 
 fn started(state: &Restored) -> String {
-    let (breakers, overrides) = (state.breakers.len(), state.overrides.len());
+    let kept = || state.breakers.iter().map(|(_, kept)| kept);
+    let breakers = kept().filter(|kept| kept.phase != durable::BreakerPhase::Closed);
+    let holds = kept().filter(|kept| kept.hold.is_some());
     format!(
-        "boot {}; {breakers} breakers and {overrides} overrides restored",
-        state.boot
+        "boot {}; restored: breakers {}, holds {}, overrides {}",
+        state.boot,
+        breakers.count(),
+        holds.count(),
+        state.overrides.len()
     )
 }

@@ -46,7 +46,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Ends the overrides whose time has come.
+    /// Ends the overrides whose time has come, and forgets the holds that are over.
     pub async fn end_overrides_once(&self) {
         let context = self.context();
         let due = {
@@ -69,6 +69,10 @@ impl<S: Store> Coordinator<S> {
                     |slot| {
                         slot.record.advance(&slot.policy, &context);
                         self.tell_changes(id, slot, Who::Nobody, context.now);
+                        if slot.record.held_until() <= context.now {
+                            // Of a hold that is over nothing need be kept.
+                            self.keep(slot, context.now);
+                        }
                     },
                 )
                 .await;

@@ -30,6 +30,7 @@ pub struct Restored {
     pub permit_key: PermitKey,
     /// Those that still hold; a lapsed one is gone from the file too.
     pub overrides: Vec<(Key, Override)>,
+    /// Open and half-open ones, and those of dependencies that are held.
     pub breakers: Vec<(Key, BreakerCheckpoint)>,
     pub policies: Vec<(Key, StoredPolicy)>,
     pub audit_head: AuditHead,
@@ -111,9 +112,13 @@ fn restore(
     restored.overrides.retain(|(_, order)| !lapsed(order));
     restored.breakers = read_all(transaction, Kept::Breakers)?;
     for (_, checkpoint) in &mut restored.breakers {
-        checkpoint.open = checkpoint.open.rebased(start.wall_now);
+        *checkpoint = checkpoint.rebased(start.wall_now);
     }
-    rewrite(transaction, Kept::Breakers, &restored.breakers, |_| false)?;
+    let over = |checkpoint: &BreakerCheckpoint| !checkpoint.is_worth_keeping();
+    rewrite(transaction, Kept::Breakers, &restored.breakers, over)?;
+    restored
+        .breakers
+        .retain(|(_, checkpoint)| !over(checkpoint));
     set_meta(transaction, "boot", &mark.boot)?;
     set_meta(transaction, "write", &mark.write)?;
     let last_write = LastWrite {

@@ -126,19 +126,19 @@ pub fn planned(planned: Planned) -> proto::PlanCheckResponse {
             age,
             ask_again,
         } => Wire::Shared(proto::CheckShared {
-            verdict: check_verdict(verdict).into(),
+            verdict: verdict_of_checks(verdict).into(),
             age: age.map(span),
             ask_again: Some(span(ask_again)),
         }),
     };
     proto::PlanCheckResponse {
-        verdict: check_verdict(planned.verdict).into(),
+        verdict: verdict_of_checks(planned.verdict).into(),
         plan: Some(plan),
         period: Some(span(planned.period)),
     }
 }
 
-fn check_verdict(verdict: Verdict) -> proto::CheckVerdict {
+pub fn verdict_of_checks(verdict: Verdict) -> proto::CheckVerdict {
     match verdict {
         Verdict::Unknown => proto::CheckVerdict::Unknown,
         Verdict::Healthy => proto::CheckVerdict::Healthy,

@@ -7,7 +7,7 @@ use std::{future::Future, sync::Arc, time::SystemTime};
 use tokio::sync::watch::Receiver;
 use tonic::{Request, Response, Status};
 
-use self::asked::{actor, key, page_size, selector};
+use self::asked::{actor, after_policy, key, page_size, policy_token, selector};
 use super::{ending::Ending, read, shown, status, watch};
 use crate::{
     coordinator::{Coordinator, Event, Filter, Refusal, Shown},
@@ -223,16 +223,7 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::ListPoliciesRequest>,
     ) -> Answer<proto::ListPoliciesResponse> {
-        let request = request.get_ref();
-        answer(read::namespace(&request.namespace).and_then(|namespace| {
-            let entries = self.coordinator.entries(namespace)?;
-            let policies = entries
-                .into_iter()
-                .map(|entry| shown::policy(namespace, entry));
-            Ok(proto::ListPoliciesResponse {
-                policies: policies.collect(),
-            })
-        }))
+        answer(self.policies(request.get_ref()))
     }
 
     async fn get_policy(
@@ -323,6 +314,25 @@ impl<S: Store> OperatorHandler<S> {
         Ok(proto::ListDependenciesResponse {
             next_page_token: last.map_or_else(String::new, |last| last.name.clone()),
             dependencies,
+        })
+    }
+
+    fn policies(
+        &self,
+        request: &proto::ListPoliciesRequest,
+    ) -> Result<proto::ListPoliciesResponse, Refusal> {
+        let namespace = read::namespace(&request.namespace)?;
+        let size = page_size(request.page_size)?;
+        let after = after_policy(&request.page_token)?;
+        let mut entries = self.coordinator.entries(namespace)?;
+        entries.retain(|entry| after.is_none_or(|after| *entry.name > *after));
+        let more = entries.len() > size;
+        let page = entries.into_iter().take(size);
+        let (policies, all) = fitting(page.map(|entry| shown::policy(namespace, entry)));
+        let last = policies.last().filter(|_| more || !all);
+        Ok(proto::ListPoliciesResponse {
+            next_page_token: last.map_or_else(String::new, |last| policy_token(&last.name)),
+            policies,
         })
     }
 

@@ -76,6 +76,15 @@ pub fn of(refusal: &Refusal) -> Status {
     Status::with_error_details(code, text, details)
 }
 
+/// A message that was too large to be read.
+pub fn oversize(bytes: u64, limit: u64) -> Status {
+    let text =
+        format!("the message has {bytes} bytes; at most {limit} are read: send less at once");
+    let limits = HashMap::from([("limit_bytes".to_owned(), limit.to_string())]);
+    let details = ErrorDetails::with_error_info("MESSAGE_TOO_LARGE", DOMAIN, limits);
+    Status::with_error_details(Code::ResourceExhausted, text, details)
+}
+
 /// At most so many bytes of a text, and a sign where something is left out.
 fn shortened(mut text: String, max: usize) -> String {
     if text.len() > max {

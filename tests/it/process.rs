@@ -39,17 +39,22 @@ fn serve(arguments: &[&str]) -> Command {
 }
 
 /// A service that runs until it is killed, at the latest when it is dropped.
-struct Running {
+pub struct Running {
     child: Child,
-    url: String,
+    pub url: String,
 }
 
 impl Running {
-    fn start(data_dir: &Path, policies: &Path) -> Self {
+    pub fn start(data_dir: &Path, policies: &Path) -> Self {
+        Self::start_at("127.0.0.1:0", data_dir, policies)
+    }
+
+    /// On this address; it returns when the service listens.
+    pub fn start_at(listen: &str, data_dir: &Path, policies: &Path) -> Self {
         let (data_dir, policies) = (data_dir.to_str().unwrap(), policies.to_str().unwrap());
         let mut child = serve(&[
             "--listen",
-            "127.0.0.1:0",
+            listen,
             "--data-dir",
             data_dir,
             "--policies",
@@ -72,7 +77,7 @@ impl Running {
     }
 
     /// SIGKILL: nothing of it runs any more when this returns.
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -114,7 +119,7 @@ fn refuses(arguments: &[&str]) -> (i32, String) {
     (status.code().expect("it exits by itself"), said)
 }
 
-fn written(dir: &Path, name: &str, text: &str) -> PathBuf {
+pub fn written(dir: &Path, name: &str, text: &str) -> PathBuf {
     let path = dir.join(name);
     std::fs::write(&path, text).unwrap();
     path

@@ -23,15 +23,16 @@
 mod observers;
 mod phases;
 mod places;
+mod seen;
 
 use std::collections::BTreeMap;
 
-pub use self::phases::checker_name;
 use self::{
     observers::{Observers, observes},
     phases::{Phases, part_of},
     places::Places,
 };
+pub use self::{phases::checker_name, seen::Summary};
 use crate::{
     Nanos, Sample, Time,
     policy::{Check, Phase},

@@ -231,6 +231,7 @@ mod tests {
         };
         let written = ListPoliciesResponse {
             policies: vec![policy("payments", "retry: {max_attempts: 3}", 2)],
+            next_page_token: String::new(),
         };
         let service = files::Policies::of_service("default", &written).unwrap();
         let file = files::load(one("payments", "{retry: {max_attempts: 5}}").path()).unwrap();
