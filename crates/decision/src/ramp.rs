@@ -87,6 +87,8 @@ pub struct Ramp {
     too_slow: Option<f64>,
     failures_allowed: f32,
     step_began: Time,
+    /// Of a step, as the policy had it last.
+    length: Nanos,
     step: Step,
     /// The step after a slow one: what ends in it was admitted before.
     holds: bool,
@@ -159,6 +161,7 @@ impl Ramp {
                 false => FAILURES_ALLOWED,
             },
             step_began: now,
+            length: length(policy),
             step: Step::default(),
             holds: false,
             quiet: 0,
@@ -171,9 +174,11 @@ impl Ramp {
         Some(ramp)
     }
 
-    /// Whether the climb lasts at `now`.
+    /// Whether the climb lasts at `now`, also where nothing has happened since its last step:
+    /// who looks need not wait for the next call to see its end.
     pub fn lasts(&self, now: Time) -> bool {
-        now < self.ends
+        let is_judged = now < self.step_began + self.length;
+        now < self.ends && (is_judged || self.clone().judge_until(now) == Progress::Climbs)
     }
 
     /// The wait for the next place of a call, which goes by any number that is its own. Takes
@@ -244,10 +249,15 @@ impl Ramp {
 
     /// Judges the steps that are over.
     pub fn advance(&mut self, policy: &policy::Ramp, now: Time) -> Progress {
-        if !self.lasts(now) || policy.start >= Share::ONE {
+        if now >= self.ends || policy.start >= Share::ONE {
             return Progress::Done;
         }
-        let length = length(policy);
+        self.length = length(policy);
+        self.judge_until(now)
+    }
+
+    fn judge_until(&mut self, now: Time) -> Progress {
+        let length = self.length;
         if self.is_plainly_slow() && !self.holds && now > self.step_began {
             self.line.advance(now);
             self.judge(now.since(self.step_began));

@@ -162,6 +162,10 @@ fn while_many_come_back_who_was_told_to_goes_before_who_asks_anew() {
 fn a_quiet_ramp_is_over_soon_and_a_busy_one_at_its_longest() {
     let policy = policy::Ramp::default();
     let mut ramp = begin(200.0);
+    assert!(
+        ramp.lasts(at(1249)) && !ramp.lasts(at(1250)),
+        "as it will be"
+    );
     assert_eq!(ramp.advance(&policy, at(1249)), Progress::Climbs);
     assert_eq!(ramp.advance(&policy, at(1250)), Progress::Done);
     let mut ramp = begin(200.0);
