@@ -18,6 +18,7 @@ mod ask;
 mod audit;
 mod bench;
 mod check;
+mod comparison;
 mod connection;
 mod escape;
 mod events;

@@ -30,6 +30,8 @@ pub enum Counter {
     ReloadRefused,
     Evicted,
     EventsLost,
+    CandidateTrip,
+    RecordingLost,
 }
 
 const SHARDS: usize = 16;
@@ -100,7 +102,7 @@ const REPORTS: [(Reported, &str); 5] = [
 ];
 
 /// Counters that stand alone, with their metric and help text.
-const PLAIN: [(Counter, &str, &str); 13] = [
+const PLAIN: [(Counter, &str, &str); 15] = [
     (
         Counter::GrantedFirst,
         "holdoff_grants_total{kind=\"first\"}",
@@ -161,6 +163,16 @@ const PLAIN: [(Counter, &str, &str); 13] = [
         Counter::EventsLost,
         "holdoff_events_lost_total",
         "Events dropped since too many came at once.",
+    ),
+    (
+        Counter::CandidateTrip,
+        "holdoff_candidate_trips_total",
+        "Trips that a candidate policy would have made.",
+    ),
+    (
+        Counter::RecordingLost,
+        "holdoff_recording_lost_total",
+        "Happenings left out of the recording since the disk was slow.",
     ),
 ];
 
@@ -246,6 +258,8 @@ fn index(counter: Counter) -> usize {
         Counter::ReloadRefused => 10,
         Counter::Evicted => 11,
         Counter::EventsLost => 12,
+        Counter::CandidateTrip => 13,
+        Counter::RecordingLost => 14,
         Counter::Reported(reported) => 16 + reported as usize,
         Counter::Denied(reason) => 24 + reason as usize,
     }

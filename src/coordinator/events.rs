@@ -59,6 +59,10 @@ pub enum EventKind {
     CallerRefused,
     CallerRecovered,
     RampEnded,
+    CandidatePut,
+    CandidateDropped,
+    CandidatePromoted,
+    CandidateTripped,
 }
 
 /// See the module.
@@ -249,6 +253,7 @@ pub(super) fn counter_of(kind: EventKind) -> Option<Counter> {
         EventKind::Reopened => Some(Counter::Reopen),
         EventKind::Recovered => Some(Counter::Recovery),
         EventKind::ShadowTripped => Some(Counter::ShadowTrip),
+        EventKind::CandidateTripped => Some(Counter::CandidateTrip),
         EventKind::Probing
         | EventKind::OverrideSet
         | EventKind::OverrideCleared
@@ -263,6 +268,9 @@ pub(super) fn counter_of(kind: EventKind) -> Option<Counter> {
         | EventKind::CallerRefused
         | EventKind::CallerRecovered
         | EventKind::RampEnded
+        | EventKind::CandidatePut
+        | EventKind::CandidateDropped
+        | EventKind::CandidatePromoted
         | EventKind::Started => None,
     }
 }

@@ -32,6 +32,8 @@ pub struct Restored {
     pub overrides: Vec<(Key, Override)>,
     pub breakers: Vec<(Key, BreakerCheckpoint)>,
     pub policies: Vec<(Key, StoredPolicy)>,
+    /// Policies that are tried beside the live ones.
+    pub candidates: Vec<(Key, StoredPolicy)>,
     pub audit_head: AuditHead,
     /// Of the run before; absent at the first start. Unless it is clean, the gap since is unknown.
     pub last_write: Option<LastWrite>,
@@ -49,6 +51,7 @@ impl Restored {
             overrides: Vec::new(),
             breakers: Vec::new(),
             policies: Vec::new(),
+            candidates: Vec::new(),
             audit_head: AuditHead::EMPTY,
             last_write: None,
             rolled_back: false,
@@ -94,6 +97,7 @@ fn restore(
 ) -> Result<(Restored, Mark), Fault> {
     let (mut restored, mark) = read_meta(transaction, start, witnessed)?;
     restored.policies = read_all(transaction, Kept::Policies)?;
+    restored.candidates = read_all(transaction, Kept::Candidates)?;
     restored.overrides = read_all::<Override>(transaction, Kept::Overrides)?
         .into_iter()
         .map(|(key, order)| (key, rebased_override(order, start.wall_now)))

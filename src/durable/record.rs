@@ -115,6 +115,11 @@ pub enum Change {
     ClearOverride(Key),
     PutPolicy(Key, StoredPolicy),
     DeletePolicy(Key),
+    /// A policy that is tried beside the live one.
+    PutCandidate(Key, StoredPolicy),
+    DeleteCandidate(Key),
+    /// A candidate becomes the policy: it is stored as one, and is a candidate no more.
+    PromoteCandidate(Key, StoredPolicy),
     /// A reset: the checkpoint goes, and those of this dependency handed over before are void.
     ForgetBreaker(Key),
     /// The action has no stored effect, or the effect is already there.

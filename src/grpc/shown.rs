@@ -100,6 +100,10 @@ fn event_kind(kind: EventKind) -> proto::EventKind {
         EventKind::CallerRefused => proto::EventKind::CallerRefused,
         EventKind::CallerRecovered => proto::EventKind::CallerRecovered,
         EventKind::RampEnded => proto::EventKind::RampEnded,
+        EventKind::CandidatePut => proto::EventKind::CandidatePut,
+        EventKind::CandidateDropped => proto::EventKind::CandidateDropped,
+        EventKind::CandidatePromoted => proto::EventKind::CandidatePromoted,
+        EventKind::CandidateTripped => proto::EventKind::CandidateTripped,
     }
 }
 

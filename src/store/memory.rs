@@ -121,7 +121,7 @@ impl MemoryStore {
             policy: seed.policy,
             generation: seed.generation,
             record: seed.record,
-            checks: None,
+            beside: None,
         })
     }
 

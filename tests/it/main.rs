@@ -3,6 +3,7 @@
 
 mod acquire;
 mod bad_input;
+mod candidates;
 mod concurrency;
 mod contract;
 mod fleet;
