@@ -20,7 +20,7 @@ mod pending;
 pub mod shadow;
 mod tallied;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use happening::{Before, Happening};
 pub use judge::Judge;

@@ -45,6 +45,7 @@ use crate::{
     durable::{self, Durable},
     entropy::Entropy,
     permit::{DependencyId, PermitCodec, Read},
+    recording::Recorder,
     store::{Seed, Slot, Store, StoreError},
     telemetry::{Counter, Telemetry},
 };
@@ -74,6 +75,7 @@ pub struct Coordinator<S> {
     /// Numbers candidates: each that is put gets another.
     candidates: std::sync::atomic::AtomicU64,
     trials: Trials,
+    recorder: Option<Recorder>,
     /// Held while the policies are changed.
     changing: tokio::sync::Mutex<()>,
     /// Held while a dependency is forced or released: one of them by its id.
@@ -148,7 +150,7 @@ impl<S: Store> Coordinator<S> {
                         previous: answer.previous,
                         before: before.record,
                     };
-                    self.observe(slot, asked, &before, &context);
+                    self.observe(id, slot, asked, &before, &context);
                 }
                 self.tell_changes(id, slot, Who::Caller(inquiry.caller), context.now);
                 answer
@@ -205,7 +207,7 @@ impl<S: Store> Coordinator<S> {
                                 result: reported,
                                 before: before.record,
                             };
-                            self.observe(slot, tallied, &before, &context);
+                            self.observe(id, slot, tallied, &before, &context);
                         }
                         self.tell_changes(id, slot, Who::Caller(caller), context.now);
                         reported
@@ -285,7 +287,7 @@ impl<S: Store> Coordinator<S> {
                             reporter,
                             result: reported,
                         };
-                        self.observe(slot, happening, &before, context);
+                        self.observe(id, slot, happening, &before, context);
                     }
                     self.tell_changes(id, slot, Who::Caller(caller), context.now);
                     reported

@@ -15,11 +15,9 @@
 //! Callers' instances and services are in it as keyed hashes alone, call ids too; the names of
 //! dependencies are not hashed. The key stays in the data directory.
 
-mod files;
+pub(crate) mod files;
 pub mod format;
 pub mod reader;
-#[cfg(test)]
-mod tests;
 mod told;
 pub mod writer;
 

@@ -8,6 +8,9 @@
 //! What nobody can know is not made up: a call that was never made has no end, and a retry that
 //! only the candidate would have allowed is counted and ends there.
 
+#[cfg(test)]
+mod tests;
+
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use holdoff_decision::{

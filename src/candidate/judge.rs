@@ -6,8 +6,8 @@
 //!
 //! - A call that the candidate would have refused testifies to nothing in it.
 //! - A call that only the candidate would have let through was never made, so nothing is known
-//!   of its end: what it took (a token, a place, a lease) stays taken, and its silence is not
-//!   held against the dependency.
+//!   of its end: the token and the place that it took stay taken, a probe's lease returns, and
+//!   its silence is not held against the dependency.
 //! - A permit that the live policy gave before the judge began is the candidate's own: it begins
 //!   as a copy of the live record, as a promotion at that moment would.
 
@@ -456,8 +456,11 @@ impl Judge {
         }
     }
 
-    /// Nobody will say how this call ended.
+    /// Nobody will say how this call ended. Its lease returns, if it probes: a call that is really
+    /// made takes it next.
     pub(super) fn let_unknown(&mut self, permit: &Permit) {
+        let now = self.record.touched;
         self.record.tickets.settle(permit.serial);
+        self.record.breaker.end_lease(permit.serial, now);
     }
 }

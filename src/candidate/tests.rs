@@ -1,4 +1,4 @@
 //! The laws of the judge, on virtual time.
 
 mod laws;
-mod story;
+pub(crate) mod story;

@@ -1,23 +1,32 @@
-//! Tells those that look on what happened to a record: the judge of a candidate.
+//! Tells those that look on what happened to a record: the judge of a candidate, the recording.
 //!
 //! One check on the path of a decision where nobody looks on. What is told is put together
 //! while the record is held, so that it is told in its order.
 
 use std::sync::Arc;
 
-use holdoff_decision::{Context, Policy, Record, Sample, Time, record::Override};
+use holdoff_decision::{
+    Context, Policy, Record, Sample, Time,
+    operate::{self, Checkpoint},
+    record::Override,
+};
 
 use super::{Coordinator, Event, EventKind};
 use crate::{
     candidate::{Before, Happening, Opening, Shadow},
     clock,
+    permit::DependencyId,
+    recording::{Noted, Recorder, RecordingSettings},
     store::{Slot, Store},
+    telemetry::Counter,
 };
 
 /// A record just before something happens to it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watched {
     pub record: Before,
+    /// For the recording.
+    checkpoint: Option<Checkpoint>,
 }
 
 /// What an operator orders.
@@ -30,34 +39,87 @@ pub(super) enum Ordered<'a> {
 }
 
 impl<S: Store> Coordinator<S> {
+    /// Writes down what happens from now on.
+    ///
+    /// # Errors
+    /// The folder or its first file cannot be made.
+    pub fn record_to(&mut self, settings: RecordingSettings) -> std::io::Result<()> {
+        let run = self.clock.now();
+        self.recorder = Some(Recorder::start(settings, run, self.restarted)?);
+        Ok(())
+    }
+
+    /// Ends the recording, if there is one, with all that was noted.
+    pub fn end_recording(&self) {
+        if let Some(recorder) = &self.recorder {
+            recorder.close();
+        }
+    }
+
     /// `None`: nobody looks on.
     pub(super) fn before(&self, slot: &Slot, caller: u64, context: &Context) -> Option<Watched> {
-        slot.shadow()?;
-        Some(Watched {
+        let recorded = self.recorder.is_some();
+        let watched = recorded || slot.shadow().is_some();
+        watched.then(|| Watched {
             record: Before::of(&slot.policy, &slot.record, caller, context),
+            checkpoint: recorded.then(|| operate::checkpoint(&slot.record, context.now)),
         })
     }
 
     pub(super) fn observe(
         &self,
+        id: DependencyId,
         slot: &mut Slot,
         happening: Happening,
-        _before: &Watched,
+        before: &Watched,
         context: &Context,
     ) {
+        self.record(id, slot, &happening, before, context);
         let Some(shadow) = slot.shadow_mut() else {
             return;
         };
         let opening = shadow.judge.take(&shadow.policy, &happening, context);
         if let Some(opening) = opening.filter(|opening| !opening.again) {
             let event = tripped(slot, &opening);
-            self.telemetry.add(crate::telemetry::Counter::CandidateTrip);
+            self.telemetry.add(Counter::CandidateTrip);
             self.hand_over(event);
         }
     }
 
+    fn record(
+        &self,
+        id: DependencyId,
+        slot: &Slot,
+        happening: &Happening,
+        before: &Watched,
+        context: &Context,
+    ) {
+        let (Some(recorder), Some(checkpoint)) = (&self.recorder, before.checkpoint) else {
+            return;
+        };
+        let noted = recorder.note(Noted {
+            id,
+            namespace: Arc::clone(&slot.name.namespace),
+            dependency: slot.name.dependency.clone(),
+            policy: Arc::clone(&slot.policy),
+            checkpoint,
+            next_serial: before.record.next_serial,
+            context: *context,
+            happening: happening.clone(),
+        });
+        if !noted {
+            self.telemetry.add(Counter::RecordingLost);
+        }
+    }
+
     /// Called just before the order is carried out.
-    pub(super) fn observed_order(&self, slot: &mut Slot, ordered: Ordered<'_>, now: Time) {
+    pub(super) fn observed_order(
+        &self,
+        id: DependencyId,
+        slot: &mut Slot,
+        ordered: Ordered<'_>,
+        now: Time,
+    ) {
         let context = Context {
             now,
             sample: Sample::default(),
@@ -70,7 +132,7 @@ impl<S: Store> Coordinator<S> {
                 Ordered::Reset => Happening::Reset,
                 Ordered::HoldCleared => Happening::HoldCleared,
             };
-            self.observe(slot, happening, &before, &context);
+            self.observe(id, slot, happening, &before, &context);
         }
     }
 

@@ -81,7 +81,7 @@ impl<S: Store> Coordinator<S> {
         };
         self.note_expiry(order.expires, id);
         self.transact(id, key, now, |slot| {
-            self.observed_order(slot, Ordered::Forced(&order), now);
+            self.observed_order(id, slot, Ordered::Forced(&order), now);
             operate::set_override(&mut slot.record, order.clone(), now);
             self.tell_changes(id, slot, Who::Operator(actor), now);
         })
@@ -109,7 +109,7 @@ impl<S: Store> Coordinator<S> {
         )
         .await?;
         self.change(key, actor, |slot, now| {
-            self.observed_order(slot, Ordered::Released, now);
+            self.observed_order(self.id(key), slot, Ordered::Released, now);
             operate::clear_override(&mut slot.record, now);
         })
         .await?;
@@ -133,7 +133,7 @@ impl<S: Store> Coordinator<S> {
         )
         .await?;
         self.change(key, actor, |slot, now| {
-            self.observed_order(slot, Ordered::Reset, now);
+            self.observed_order(self.id(key), slot, Ordered::Reset, now);
             operate::reset(&mut slot.record, now)
         })
         .await?;
@@ -159,7 +159,7 @@ impl<S: Store> Coordinator<S> {
         )
         .await?;
         self.change(key, actor, |slot, now| {
-            self.observed_order(slot, Ordered::HoldCleared, now);
+            self.observed_order(self.id(key), slot, Ordered::HoldCleared, now);
             operate::clear_hold(&mut slot.record, now);
         })
         .await?;

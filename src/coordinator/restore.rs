@@ -73,6 +73,7 @@ impl<S: Store> Coordinator<S> {
             telemetry: Telemetry::default(),
             candidates: AtomicU64::new(first_number),
             trials: Default::default(),
+            recorder: None,
             changing: tokio::sync::Mutex::default(),
             ordering: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             clock,
@@ -162,8 +163,13 @@ impl<S: Store> Coordinator<S> {
             dependency: &key.name,
         };
         let id = self.id(key);
-        self.transact(id, key, now, |slot| change(&mut slot.record))
-            .await?;
+        self.transact(id, key, now, |slot| {
+            change(&mut slot.record);
+            // A candidate begins beside what was restored, with the next that happens.
+            slot.put_shadow(None);
+            slot.generation = slot.generation.wrapping_sub(1);
+        })
+        .await?;
         Ok(id)
     }
 }

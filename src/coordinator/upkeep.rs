@@ -71,7 +71,7 @@ impl<S: Store> Coordinator<S> {
                         let before = self.before(slot, 0, &context);
                         slot.record.advance(&slot.policy, &context);
                         if let Some(before) = before {
-                            self.observe(slot, Happening::Advanced, &before, &context);
+                            self.observe(id, slot, Happening::Advanced, &before, &context);
                         }
                         self.tell_changes(id, slot, Who::Nobody, context.now);
                     },

@@ -104,6 +104,12 @@ impl Recorder {
         }
     }
 
+    /// As [`Self::note`], but waits where a service would not.
+    #[cfg(test)]
+    pub fn note_waiting(&self, noted: Noted) {
+        self.sender.send(Message::Noted(Box::new(noted))).unwrap();
+    }
+
     /// Writes what waits, and ends.
     pub fn close(&self) {
         let thread = self
@@ -298,5 +304,104 @@ impl Open {
         self.bytes += self.frame.len() as u64;
         self.frame.clear();
         written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use holdoff_decision::{Record, operate};
+
+    use super::{super::Reader, *};
+
+    fn noted(at: u64) -> Noted {
+        let now = Time(1_000_000_000 + at);
+        Noted {
+            id: DependencyId(7),
+            namespace: Arc::new("default".to_owned()),
+            dependency: "d".into(),
+            policy: Arc::default(),
+            checkpoint: operate::checkpoint(&Record::new(1, now), now),
+            next_serial: 0,
+            context: Context {
+                now,
+                sample: Default::default(),
+                restarted: None,
+            },
+            happening: Happening::Reset,
+        }
+    }
+
+    fn writer(folder: &std::path::Path) -> Writer {
+        Writer {
+            settings: RecordingSettings {
+                folder: folder.to_owned(),
+                max_bytes: 1 << 20,
+                files: 2,
+            },
+            begin: format::Begin {
+                version: VERSION,
+                run: 1,
+                restarted: None,
+            },
+            lost: Arc::default(),
+            open: None,
+            failed_at: None,
+            written_at: Time::ORIGIN,
+        }
+    }
+
+    fn parts(folder: &std::path::Path) -> (Vec<u64>, u64) {
+        let mut reader = Reader::open(folder).unwrap();
+        let mut parts = Vec::new();
+        while let Some(entry) = reader.next_entry().unwrap() {
+            parts.push(entry.dependency.part);
+        }
+        assert_eq!(reader.damage, []);
+        (parts, reader.lost)
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted_and_the_gap_interrupts_the_story() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = writer(folder.path());
+        writer.take(&noted(1));
+        writer.take(&noted(2));
+        writer.lost.fetch_add(5, Ordering::Relaxed);
+        writer.take(&noted(3));
+        writer.flush();
+        assert_eq!(parts(folder.path()), (vec![1, 1, 2], 5));
+    }
+
+    #[test]
+    fn a_disk_that_fails_is_left_alone_for_ten_seconds_and_then_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = writer(&folder.path().join("inner"));
+        // A file stands where the folder should be.
+        fs::write(folder.path().join("inner"), "").unwrap();
+        writer.take(&noted(1));
+        assert!(writer.failed_at.is_some());
+        fs::remove_file(folder.path().join("inner")).unwrap();
+        writer.take(&noted(2));
+        assert!(writer.open.is_none(), "not yet");
+        writer.take(&noted(AGAIN_AFTER.0 + 2));
+        writer.flush();
+        assert_eq!(parts(&folder.path().join("inner")), (vec![2], 2));
+    }
+
+    #[test]
+    fn a_full_channel_loses_and_never_waits() {
+        let (sender, receiver) = sync_channel(1);
+        let recorder = Recorder {
+            sender,
+            lost: Arc::default(),
+            thread: Mutex::new(None),
+        };
+        assert!(recorder.note(noted(1)));
+        assert!(!recorder.note(noted(2)));
+        drop(receiver);
+        assert!(!recorder.note(noted(3)));
+        assert_eq!(recorder.lost.load(Ordering::Relaxed), 2);
     }
 }

@@ -6,6 +6,7 @@ use holdoff_client::proto::{
     ListEventsRequest, OutcomeKind, Policy, PromoteCandidateRequest, PutCandidateRequest,
     ReportEntry, ReportRequest, Tally, report_entry::Entry,
 };
+use holdoff_decision::Nanos;
 use tonic::{Code, Status};
 
 use crate::harness::*;
@@ -297,4 +298,74 @@ async fn a_bad_candidate_is_refused_with_its_field_and_nothing_is_tried() {
     assert_eq!(client.candidates().await, []);
     drop(client);
     service.end().await;
+}
+
+#[tokio::test]
+async fn after_a_restart_a_candidate_begins_where_the_open_breaker_was_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let policies = policy_of_d(OPENS);
+    let setup = || Setup {
+        policies: &policies,
+        data_dir: Some(folder.path()),
+        ..Setup::default()
+    };
+    let service = Service::start_with(setup()).await;
+    let mut client = service.client().await;
+    client
+        .tries("d", "{retry: {max_attempts: 7}}")
+        .await
+        .unwrap();
+    client.trip("d", 5).await;
+    drop(client);
+    service.end().await;
+
+    let service = Service::start_with(setup()).await;
+    let mut client = service.client().await;
+    client.denied(first("d")).await;
+    let (candidate, dependencies) = client.tried("d").await.unwrap();
+    assert_eq!(dependencies[0].candidate_state(), BreakerState::Open);
+    assert_eq!(candidate.comparison.unwrap().let_through, []);
+}
+
+#[tokio::test]
+async fn a_candidate_that_no_longer_fits_is_kept_with_its_problem_and_tried_again_when_it_does() {
+    let service = Service::start("version: 1").await;
+    let mut client = service.client().await;
+    client
+        .tries("d", "{retry: {initial_delay: 5s}}")
+        .await
+        .unwrap();
+    client.call("d", Success).await;
+    let defaults = |max: &str| {
+        let text = format!(
+            "version: 1\nnamespaces: {{default: {{defaults: {{retry: {{max_delay: {max}}}}}}}}}\n"
+        );
+        Ok(vec![source(&text)])
+    };
+    service.coordinator.reload(defaults("1s")).await;
+    client.call("d", Success).await;
+    let tried = client.candidates().await.remove(0);
+    assert!(tried.problem.contains("initial_delay"), "{tried:?}");
+    assert_eq!(tried.dependencies, 0);
+    let refused = client.promotes("d").await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    service.coordinator.reload(defaults("9s")).await;
+    client.call("d", Success).await;
+    let tried = client.candidates().await.remove(0);
+    assert_eq!((tried.problem.as_str(), tried.dependencies), ("", 1));
+}
+
+#[tokio::test]
+async fn the_numbers_of_a_dependency_that_is_dropped_stay_in_the_sums() {
+    let service = Service::start("version: 1").await;
+    let mut client = service.client().await;
+    client.tries("", OPENS).await.unwrap();
+    for name in ["a", "b"] {
+        client.call(name, Success).await;
+    }
+    service.at_ms(2 * 3_600_000);
+    assert_eq!(service.coordinator.drop_idle_once(Nanos::from_secs(600)), 2);
+    let tried = client.candidates().await.remove(0);
+    assert_eq!(tried.dependencies, 0);
+    assert_eq!(tried.comparison.unwrap().live.unwrap().succeeded, 2);
 }

@@ -14,6 +14,7 @@ mod operators;
 mod overrides;
 mod probes;
 mod process;
+mod recording;
 mod returning;
 mod sessions;
 mod tidy;

@@ -39,7 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("candidate", &["policy"]),
     ("comparison", &["candidate", "clock", "proto"]),
     ("recording", &["candidate", "permit", "policy"]),
-    ("replay", &["candidate", "policy", "recording"]),
+    ("replay", &["candidate", "permit", "policy", "recording"]),
     ("store", &["candidate", "permit"]),
     (
         "coordinator",

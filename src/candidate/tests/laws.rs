@@ -201,6 +201,41 @@ fn a_candidate_recovers_by_the_calls_that_the_live_policy_makes() {
 }
 
 #[test]
+fn a_probe_that_was_never_made_does_not_keep_the_candidate_from_recovering() {
+    let strict = "budget: {ratio: 0, floor_per_second: 0}\nbreaker: {mode: off}";
+    let opens = "breaker: {window: 10, min_calls: 5, min_reporters: 1, open_for: 1s, probe_lease: 60s, spread: 0s}";
+    let mut story = Story::new(strict, &[opens], 3);
+    let mut permits = Vec::new();
+    for _ in 0..9 {
+        let first = super::story::ask(holdoff_decision::Question::First, 1);
+        permits.push(story.ask(first).unwrap().permit);
+    }
+    let last = permits.pop().unwrap();
+    for permit in permits {
+        story.report(permit, Failure, 1);
+    }
+    story.pass(1_500);
+    // The retry would be the probe, and the live budget has no token for it.
+    let previous = holdoff_decision::Previous {
+        made_under: holdoff_decision::MadeUnder::Permit(last),
+        outcome: holdoff_decision::Outcome::of(Failure),
+    };
+    let retry = holdoff_decision::Question::Retry {
+        attempt: 2,
+        previous,
+    };
+    assert!(story.ask(super::story::ask(retry, 1)).is_err());
+    assert_eq!(story.judges[0].1.numbers().let_through_in_all().retries, 1);
+    for _ in 0..2 {
+        story.call(1, &[Success]);
+    }
+    assert_eq!(
+        story.judges[0].1.record().breaker.phase,
+        holdoff_decision::breaker::Phase::Closed
+    );
+}
+
+#[test]
 fn tallied_first_attempts_are_refused_by_an_open_candidate_and_probe_a_half_open_one() {
     let mut story = Story::new(NEVER_OPENS, &[OPENS_AT_FIVE], 3);
     let sum = |story: &Story, successes, failures| Tally {

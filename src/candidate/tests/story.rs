@@ -3,7 +3,8 @@
 
 use holdoff_decision::{
     Ask, Context, Denial, Grant, MadeUnder, Nanos, Outcome, OutcomeKind, Permit, Policy, Previous,
-    Priority, Question, Record, Reported, Sample, Tally, Time, acquire, operate,
+    Priority, Question, Record, Reported, Sample, Tally, Time, acquire,
+    operate::{self, Checkpoint},
     record::{Override, OverrideKind},
     report, tally,
 };
@@ -23,6 +24,11 @@ pub struct Story {
     /// Permits that are out: of which caller and attempt, and when the call begins.
     out: Vec<(Permit, u64, u32, bool)>,
     asked_before: Option<Ask>,
+    breaker: Checkpoint,
+    /// Draws have 32 bits, as those of the service.
+    pub coarse: bool,
+    /// All that happened, where that is wanted: each with the breaker just before.
+    pub heard: Option<Vec<(Checkpoint, Context, Happening)>>,
     /// What happened last, for the message of a test that fails.
     pub last: Option<Happening>,
 }
@@ -59,6 +65,9 @@ impl Story {
             openings: Vec::new(),
             out: Vec::new(),
             asked_before: None,
+            breaker: operate::checkpoint(&Record::new(1, now), now),
+            coarse: false,
+            heard: None,
             last: None,
         }
     }
@@ -68,11 +77,19 @@ impl Story {
     }
 
     pub fn context(&mut self) -> Context {
+        let mut draw = || {
+            let coarse = f64::from(self.rng.random::<u32>()) / (1_u64 << 32) as f64;
+            if self.coarse {
+                coarse
+            } else {
+                self.rng.random()
+            }
+        };
         Context {
             now: self.now,
             sample: Sample {
-                jitter: self.rng.random(),
-                spread: self.rng.random(),
+                jitter: draw(),
+                spread: draw(),
             },
             restarted: None,
         }
@@ -80,6 +97,13 @@ impl Story {
 
     fn tell(&mut self, happening: &Happening, context: &Context) {
         self.last = Some(happening.clone());
+        let before = std::mem::replace(
+            &mut self.breaker,
+            operate::checkpoint(&self.record, context.now),
+        );
+        if let Some(heard) = &mut self.heard {
+            heard.push((before, *context, happening.clone()));
+        }
         for (policy, judge) in &mut self.judges {
             self.openings.extend(judge.take(policy, happening, context));
         }
