@@ -6,10 +6,10 @@ use std::{
     io::{self, BufWriter, Write},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
-    thread::{self, JoinHandle},
+    thread,
     time::Duration,
 };
 
@@ -29,6 +29,8 @@ const FLUSH_AFTER: Nanos = Nanos::from_millis(200);
 const FLUSH_IDLE: Duration = Duration::from_millis(200);
 /// After the disk failed it is left alone for so long.
 const AGAIN_AFTER: Nanos = Nanos::from_secs(10);
+/// A disk that hangs does not keep the service from stopping.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
 /// One thing that happened, and all that is needed to make sense of it.
 #[derive(Clone, Debug)]
@@ -47,15 +49,11 @@ pub struct Noted {
 /// Hands over what happened. Never waits.
 #[derive(Debug)]
 pub struct Recorder {
-    sender: SyncSender<Message>,
+    sender: SyncSender<Box<Noted>>,
     lost: Arc<AtomicU64>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-#[derive(Debug)]
-enum Message {
-    Noted(Box<Noted>),
-    Close,
+    closing: Arc<AtomicBool>,
+    /// Its other end goes with the thread.
+    done: Mutex<mpsc::Receiver<()>>,
 }
 
 impl Recorder {
@@ -69,7 +67,9 @@ impl Recorder {
         restarted: Option<Time>,
     ) -> io::Result<Self> {
         let (sender, receiver) = sync_channel(WAITING_MAX);
+        let (ends, done) = mpsc::channel::<()>();
         let lost = Arc::new(AtomicU64::new(0));
+        let closing = Arc::new(AtomicBool::new(false));
         let mut writer = Writer {
             settings,
             begin: format::Begin {
@@ -78,24 +78,29 @@ impl Recorder {
                 restarted: restarted.map(|restarted| restarted.0),
             },
             lost: Arc::clone(&lost),
+            closing: Arc::clone(&closing),
             open: None,
             failed_at: None,
             written_at: Time::ORIGIN,
         };
         writer.open_next()?;
-        let thread = thread::Builder::new()
+        thread::Builder::new()
             .name("recording".to_owned())
-            .spawn(move || writer.run(&receiver))?;
+            .spawn(move || {
+                writer.run(&receiver);
+                drop(ends);
+            })?;
         Ok(Self {
             sender,
             lost,
-            thread: Mutex::new(Some(thread)),
+            closing,
+            done: Mutex::new(done),
         })
     }
 
     /// False: it is left out, since the disk is slower than the fleet.
     pub fn note(&self, noted: Noted) -> bool {
-        match self.sender.try_send(Message::Noted(Box::new(noted))) {
+        match self.sender.try_send(Box::new(noted)) {
             Ok(()) => true,
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 self.lost.fetch_add(1, Ordering::Relaxed);
@@ -107,20 +112,16 @@ impl Recorder {
     /// As [`Self::note`], but waits where a service would not.
     #[cfg(test)]
     pub fn note_waiting(&self, noted: Noted) {
-        self.sender.send(Message::Noted(Box::new(noted))).unwrap();
+        self.sender.send(Box::new(noted)).unwrap();
     }
 
-    /// Writes what waits, and ends.
+    /// Writes what waits, and ends, within a bounded time.
     pub fn close(&self) {
-        let thread = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(thread) = thread {
-            // Where the thread is gone there is nothing to be told or waited for.
-            let _ = self.sender.send(Message::Close);
-            let _ = thread.join();
+        self.closing.store(true, Ordering::Relaxed);
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nothing is ever sent: it ends with the thread.
+        if done.recv_timeout(CLOSE_WITHIN) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("the recording's last happenings are lost: the disk hangs");
         }
     }
 }
@@ -129,6 +130,7 @@ struct Writer {
     settings: RecordingSettings,
     begin: format::Begin,
     lost: Arc<AtomicU64>,
+    closing: Arc<AtomicBool>,
     open: Option<Open>,
     /// Since then the disk is left alone.
     failed_at: Option<Time>,
@@ -147,15 +149,17 @@ struct Open {
 }
 
 impl Writer {
-    fn run(mut self, receiver: &Receiver<Message>) {
+    fn run(mut self, receiver: &Receiver<Box<Noted>>) {
         loop {
             match receiver.recv_timeout(FLUSH_IDLE) {
-                Ok(Message::Noted(noted)) => self.take(&noted),
-                Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => {
+                Ok(noted) => self.take(&noted),
+                Err(RecvTimeoutError::Timeout) if !self.closing.load(Ordering::Relaxed) => {
+                    self.flush();
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     self.flush();
                     return;
                 }
-                Err(RecvTimeoutError::Timeout) => self.flush(),
             }
         }
     }
@@ -346,6 +350,7 @@ mod tests {
                 restarted: None,
             },
             lost: Arc::default(),
+            closing: Arc::default(),
             open: None,
             failed_at: None,
             written_at: Time::ORIGIN,
@@ -396,7 +401,8 @@ mod tests {
         let recorder = Recorder {
             sender,
             lost: Arc::default(),
-            thread: Mutex::new(None),
+            closing: Arc::default(),
+            done: Mutex::new(mpsc::channel().1),
         };
         assert!(recorder.note(noted(1)));
         assert!(!recorder.note(noted(2)));
