@@ -18,6 +18,7 @@ mod ask;
 mod audit;
 mod bench;
 mod check;
+mod comparison;
 mod connection;
 mod escape;
 mod events;
@@ -29,7 +30,9 @@ mod hex;
 mod output;
 mod overrides;
 mod policy;
+mod replay;
 mod serve;
+mod size;
 mod sources;
 mod span;
 mod status;
@@ -104,6 +107,7 @@ enum Command {
     Events(events::EventsArgs),
     Audit(audit::AuditArgs),
     Policy(policy::PolicyArgs),
+    Replay(replay::ReplayArgs),
     Bench(bench::BenchArgs),
     Completions(CompletionsArgs),
 }
@@ -176,6 +180,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
         Command::Serve(args) => serve::run(args),
         Command::Completions(args) => Ok(completions(&args)),
+        Command::Replay(args) => replay::run(&context, args),
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -204,6 +209,7 @@ async fn call(context: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Audit(args) => audit::run(context, args).await,
         Command::Policy(args) => policy::run(context, args).await,
         Command::Bench(args) => bench::run(context, args).await,
+        Command::Replay(args) => replay::run(context, args),
         Command::Serve(args) => serve::run(args),
         Command::Completions(args) => Ok(completions(&args)),
     }

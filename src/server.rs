@@ -80,13 +80,20 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     for warning in start.warnings {
         tracing::warn!("{warning}");
     }
-    let coordinator = Arc::new(start.coordinator);
+    let mut coordinator = start.coordinator;
+    if let Some(record) = settings.record.clone() {
+        let folder = record.folder.display().to_string();
+        let begun = coordinator.record_to(record);
+        begun.with_context(|| format!("cannot record to {folder} (--record)"))?;
+    }
+    let coordinator = Arc::new(coordinator);
     let (stop, stopped) = watch::channel(false);
     let _watch = watch_policies(&settings, sources, &coordinator, &main)?;
     let workers = spawn_workers(listeners.sockets, &coordinator, &stopped)?;
     announce(grpc_at, http_at)?;
     main.block_on(until_stopped(&coordinator, http, stop, stopped))?;
     join(workers, settings.drain);
+    coordinator.end_recording();
     main.block_on(coordinator.durable().close(coordinator.wall_now()))?;
     Ok(())
 }

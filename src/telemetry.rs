@@ -36,6 +36,8 @@ pub enum Counter {
     CheckFailed,
     CheckUnhealthy,
     CheckHealthy,
+    CandidateTrip,
+    RecordingLost,
 }
 
 const SHARDS: usize = 16;
@@ -106,7 +108,7 @@ const REPORTS: [(Reported, &str); 5] = [
 ];
 
 /// Counters that stand alone, with their metric and help text.
-const PLAIN: [(Counter, &str, &str); 19] = [
+const PLAIN: [(Counter, &str, &str); 21] = [
     (
         Counter::GrantedFirst,
         "holdoff_grants_total{kind=\"first\"}",
@@ -198,6 +200,16 @@ const PLAIN: [(Counter, &str, &str); 19] = [
         "holdoff_check_verdicts_total{to=\"healthy\"}",
         "Dependencies that health checks found to have changed.",
     ),
+    (
+        Counter::CandidateTrip,
+        "holdoff_candidate_trips_total",
+        "Trips that a candidate policy would have made.",
+    ),
+    (
+        Counter::RecordingLost,
+        "holdoff_recording_lost_total",
+        "Happenings left out of the recording since the disk was slow.",
+    ),
 ];
 
 impl Telemetry {
@@ -288,8 +300,10 @@ fn index(counter: Counter) -> usize {
         Counter::CheckFailed => 21,
         Counter::CheckUnhealthy => 22,
         Counter::CheckHealthy => 23,
+        Counter::CandidateTrip => 24,
+        Counter::RecordingLost => 25,
         Counter::Reported(reported) => 16 + reported as usize,
-        Counter::Denied(reason) => 24 + reason as usize,
+        Counter::Denied(reason) => 26 + reason as usize,
     }
 }
 

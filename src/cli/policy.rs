@@ -21,6 +21,9 @@ use super::{
 
 mod files;
 mod render;
+mod shadow;
+
+pub use render::entry_name;
 
 /// Not `HOLDOFF_POLICIES`, which `serve` reads: where that is set, `show` and `diff` must
 /// still ask the service.
@@ -37,6 +40,7 @@ Examples:
   holdoff policy apply --policies policies.yaml --reason 'CHG-77'
   holdoff policy apply --name 'openai:*' --file openai.yaml --reason 'CHG-78'
   holdoff policy schema > policy.schema.json
+  holdoff policy shadow put payments --file candidate.yaml
 
 Exit codes: 0 done, or no difference; 1 it would be refused, was refused, or differs; 2 wrong use,
 3 service unreachable.";
@@ -65,6 +69,7 @@ enum PolicyCommand {
     Delete(DeleteArgs),
     /// Print the JSON Schema of a policy file
     Schema,
+    Shadow(shadow::ShadowArgs),
 }
 
 #[derive(Debug, Args)]
@@ -146,6 +151,7 @@ pub async fn run(context: &Context, args: PolicyArgs) -> Result<Exit, Failure> {
         PolicyCommand::Diff(args) => diff(context, args).await,
         PolicyCommand::Apply(args) => apply(context, args).await,
         PolicyCommand::Delete(args) => delete(context, args).await,
+        PolicyCommand::Shadow(args) => shadow::run(context, args).await,
         PolicyCommand::Schema => {
             output::print(&output::pretty(&files::schema()));
             Ok(Exit::Done)

@@ -55,7 +55,7 @@ impl<S: Store> Coordinator<S> {
         let planned = self
             .transact(id, ask.key, context.now, |slot| {
                 let policy = slot.policy.check.clone()?;
-                let checks = slot.checks.get_or_insert_default();
+                let checks = slot.checks_mut();
                 let taken = last.filter(|last| checks.awaits(checker, last.serial));
                 let before = Before::of(checks);
                 let plan = check::plan(&policy, checks, checker, last, context.now, context.sample);
@@ -120,7 +120,7 @@ impl<S: Store> Coordinator<S> {
         checker: Caller<'_>,
         now: Time,
     ) {
-        let Some(checks) = slot.checks.as_deref() else {
+        let Some(checks) = slot.checks() else {
             return;
         };
         let instance = checker.instance;
@@ -172,5 +172,5 @@ pub fn may_be_dropped(slot: &Slot, idle_for: Nanos, now: holdoff_decision::Time)
         .as_ref()
         .map_or(Nanos::ZERO, |check: &Check| check.period);
     let silent_for = now.since(slot.record.touched);
-    slot.checks.is_none() || silent_for >= idle_for.max(Nanos(period.0.saturating_mul(3)))
+    slot.checks().is_none() || silent_for >= idle_for.max(Nanos(period.0.saturating_mul(3)))
 }

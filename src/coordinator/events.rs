@@ -61,6 +61,10 @@ pub enum EventKind {
     RampEnded,
     CheckUnhealthy,
     CheckHealthy,
+    CandidatePut,
+    CandidateDropped,
+    CandidatePromoted,
+    CandidateTripped,
 }
 
 /// See the module.
@@ -253,6 +257,7 @@ pub(super) fn counter_of(kind: EventKind) -> Option<Counter> {
         EventKind::ShadowTripped => Some(Counter::ShadowTrip),
         EventKind::CheckUnhealthy => Some(Counter::CheckUnhealthy),
         EventKind::CheckHealthy => Some(Counter::CheckHealthy),
+        EventKind::CandidateTripped => Some(Counter::CandidateTrip),
         EventKind::Probing
         | EventKind::OverrideSet
         | EventKind::OverrideCleared
@@ -267,6 +272,9 @@ pub(super) fn counter_of(kind: EventKind) -> Option<Counter> {
         | EventKind::CallerRefused
         | EventKind::CallerRecovered
         | EventKind::RampEnded
+        | EventKind::CandidatePut
+        | EventKind::CandidateDropped
+        | EventKind::CandidatePromoted
         | EventKind::Started => None,
     }
 }

@@ -209,7 +209,7 @@ fn shown(slot: &Slot, context: &Context) -> Shown {
         view: view(&slot.policy, &slot.record, context),
         order: slot.record.order_at(context.now).cloned(),
         live: true,
-        check: shown_check(&slot.policy, slot.checks.as_deref(), context.now),
+        check: shown_check(&slot.policy, slot.checks(), context.now),
         now: context.now,
     }
 }

@@ -1,13 +1,19 @@
 //! What operators do. A mutation is on disk, with its audit record, before it takes effect.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use holdoff_decision::{
     Nanos, operate,
     record::{Override, OverrideKind},
 };
 
-use super::{Actor, Coordinator, Event, EventKind, Key, Refusal, Shown, Who, policies::InForce};
+use super::{
+    Actor, Coordinator, Event, EventKind, Key, Refusal, Shown, Who, candidates::Candidate,
+    observing::Ordered, policies::InForce,
+};
 use crate::{
     durable::{self, AuditEntry, AuditRecord, Change, StoredPolicy, TimeLeft},
     permit::DependencyId,
@@ -75,6 +81,7 @@ impl<S: Store> Coordinator<S> {
         };
         self.note_expiry(order.expires, id);
         self.transact(id, key, now, |slot| {
+            self.observed_order(id, slot, Ordered::Forced(&order), now);
             operate::set_override(&mut slot.record, order.clone(), now);
             self.tell_changes(id, slot, Who::Operator(actor), now);
         })
@@ -102,6 +109,7 @@ impl<S: Store> Coordinator<S> {
         )
         .await?;
         self.change(key, actor, |slot, now| {
+            self.observed_order(self.id(key), slot, Ordered::Released, now);
             operate::clear_override(&mut slot.record, now);
         })
         .await?;
@@ -125,6 +133,7 @@ impl<S: Store> Coordinator<S> {
         )
         .await?;
         self.change(key, actor, |slot, now| {
+            self.observed_order(self.id(key), slot, Ordered::Reset, now);
             operate::reset(&mut slot.record, now)
         })
         .await?;
@@ -150,6 +159,7 @@ impl<S: Store> Coordinator<S> {
         )
         .await?;
         self.change(key, actor, |slot, now| {
+            self.observed_order(self.id(key), slot, Ordered::HoldCleared, now);
             operate::clear_hold(&mut slot.record, now);
             // What was handed over since the commit has the hold still.
             self.keep(slot, now);
@@ -181,9 +191,13 @@ impl<S: Store> Coordinator<S> {
             name: name.to_owned(),
             text: document.to_owned(),
         });
-        let next = load(in_force.sources.clone(), overlays)
-            .await
-            .map_err(Refusal::BadPolicy)?;
+        let next = load(
+            in_force.sources.clone(),
+            overlays,
+            in_force.candidates.clone(),
+        )
+        .await
+        .map_err(Refusal::BadPolicy)?;
         let stored = StoredPolicy {
             document: document.to_owned(),
             owner: actor.owner.to_owned(),
@@ -213,9 +227,13 @@ impl<S: Store> Coordinator<S> {
         if overlays.len() == in_force.overlays.len() {
             return Err(unknown_policy(namespace, name));
         }
-        let next = load(in_force.sources.clone(), overlays)
-            .await
-            .map_err(Refusal::BadPolicy)?;
+        let next = load(
+            in_force.sources.clone(),
+            overlays,
+            in_force.candidates.clone(),
+        )
+        .await
+        .map_err(Refusal::BadPolicy)?;
         let change = Change::DeletePolicy(durable::Key::new(namespace, name));
         self.commit(change, "DeletePolicy", namespace, name, actor, "delete")
             .await?;
@@ -229,7 +247,14 @@ impl<S: Store> Coordinator<S> {
         let _one_at_a_time = self.changing.lock().await;
         let in_force = self.policies.in_force();
         let loaded = match reading {
-            Ok(sources) => load(sources, in_force.overlays.clone()).await,
+            Ok(sources) => {
+                load(
+                    sources,
+                    in_force.overlays.clone(),
+                    in_force.candidates.clone(),
+                )
+                .await
+            }
             Err(findings) => Err(findings),
         };
         let nobody = Actor {
@@ -344,7 +369,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    async fn commit(
+    pub(super) async fn commit(
         &self,
         change: Change,
         action: &str,
@@ -372,13 +397,13 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    fn exchange(&self, next: InForce) {
+    pub(super) fn exchange(&self, next: InForce) {
         self.policies.exchange(next);
         self.generation.fetch_add(1, Ordering::Release);
         self.watchers.all_changed();
     }
 
-    fn entry(&self, namespace: &str, name: &str) -> Result<EntryView, Refusal> {
+    pub(super) fn entry(&self, namespace: &str, name: &str) -> Result<EntryView, Refusal> {
         let entry = self
             .entries(namespace)?
             .into_iter()
@@ -386,7 +411,13 @@ impl<S: Store> Coordinator<S> {
         entry.ok_or_else(|| unknown_policy(namespace, name))
     }
 
-    fn event(&self, kind: EventKind, namespace: &str, name: &str, actor: Actor<'_>) -> Event {
+    pub(super) fn event(
+        &self,
+        kind: EventKind,
+        namespace: &str,
+        name: &str,
+        actor: Actor<'_>,
+    ) -> Event {
         Event {
             sequence: 0,
             time: self.clock.wall(),
@@ -402,11 +433,13 @@ impl<S: Store> Coordinator<S> {
 }
 
 /// Checks policies on a thread of its own: a large file takes a while, and this one decides.
-async fn load(
+pub(super) async fn load(
     sources: Vec<crate::policy::Source>,
     overlays: Vec<Overlay>,
+    candidates: Vec<Arc<Candidate>>,
 ) -> Result<InForce, Vec<Finding>> {
-    let loaded = tokio::task::spawn_blocking(move || InForce::load(sources, overlays)).await;
+    let loaded =
+        tokio::task::spawn_blocking(move || InForce::load(sources, overlays, candidates)).await;
     loaded.unwrap_or_else(|failed| {
         Err(vec![Finding::of_file(
             crate::policy::API,
@@ -419,7 +452,7 @@ fn durable_key(key: Key<'_>) -> durable::Key {
     durable::Key::new(key.namespace, key.dependency)
 }
 
-fn without(overlays: &[Overlay], namespace: &str, name: &str) -> Vec<Overlay> {
+pub(super) fn without(overlays: &[Overlay], namespace: &str, name: &str) -> Vec<Overlay> {
     let other = |overlay: &&Overlay| overlay.namespace != namespace || overlay.name != name;
     overlays.iter().filter(other).cloned().collect()
 }

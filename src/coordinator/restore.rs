@@ -1,6 +1,9 @@
 //! How a coordinator begins: with what the data directory kept of the run before.
 
-use std::sync::{Mutex, atomic::AtomicU32};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU32, AtomicU64},
+};
 
 use holdoff_decision::{
     Nanos, Record, Restart, Time,
@@ -9,7 +12,7 @@ use holdoff_decision::{
     record::{Override, OverrideKind},
 };
 
-use super::{Coordinator, Event, EventKind, Events, Key, Policies, policies::InForce};
+use super::{Coordinator, Event, EventKind, Events, Key, Policies, candidates, policies::InForce};
 use crate::{
     clock::{self, Clock},
     durable::{self, Durable, Opened, Restored},
@@ -51,7 +54,9 @@ impl<S: Store> Coordinator<S> {
             opened,
         } = parts;
         let Opened { durable, state } = opened;
-        let in_force = InForce::load(sources, overlays(&state))?;
+        let candidates = candidates::restored(&state);
+        let first_number = candidates.len() as u64;
+        let in_force = InForce::load(sources, overlays(&state), candidates)?;
         let now = clock.now();
         let coordinator = Self {
             store,
@@ -69,11 +74,22 @@ impl<S: Store> Coordinator<S> {
             sequences: Default::default(),
             expiries: Mutex::default(),
             telemetry: Telemetry::default(),
+            candidates: AtomicU64::new(first_number),
+            trials: Default::default(),
+            recorder: None,
             changing: tokio::sync::Mutex::default(),
             ordering: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             clock,
         };
-        let warnings = coordinator.restore(&state, now).await;
+        let mut warnings = coordinator.restore(&state, now).await;
+        warnings.extend(
+            coordinator
+                .policies
+                .in_force()
+                .candidates
+                .iter()
+                .filter_map(|it| it.warning()),
+        );
         coordinator.hand_over(Event {
             sequence: 0,
             time: coordinator.clock.wall(),
@@ -155,8 +171,13 @@ impl<S: Store> Coordinator<S> {
             dependency: &key.name,
         };
         let id = self.id(key);
-        self.transact(id, key, now, |slot| change(&mut slot.record))
-            .await?;
+        self.transact(id, key, now, |slot| {
+            change(&mut slot.record);
+            // A candidate begins beside what was restored, with the next that happens.
+            slot.put_shadow(None);
+            slot.generation = slot.generation.wrapping_sub(1);
+        })
+        .await?;
         Ok(id)
     }
 }

@@ -79,6 +79,9 @@ impl Batch<'_> {
                 | Change::ClearOverride(_)
                 | Change::PutPolicy(..)
                 | Change::DeletePolicy(_)
+                | Change::PutCandidate(..)
+                | Change::DeleteCandidate(_)
+                | Change::PromoteCandidate(..)
                 | Change::RecordOnly => {}
             }
         }
@@ -115,20 +118,30 @@ impl Batch<'_> {
     }
 }
 
-fn apply(transaction: &WriteTransaction, change: &Change) -> Result<Option<Undo>, Fault> {
-    use Kept::{Breakers, Overrides, Policies};
+fn apply(transaction: &WriteTransaction, change: &Change) -> Result<Vec<Undo>, Fault> {
+    use Kept::{Breakers, Candidates, Overrides, Policies};
     let (kept, key, value) = match change {
         Change::SetOverride(key, order) => (Overrides, key, Some(seal(Overrides, key, order)?)),
         Change::ClearOverride(key) => (Overrides, key, None),
         Change::PutPolicy(key, policy) => (Policies, key, Some(seal(Policies, key, policy)?)),
         Change::DeletePolicy(key) => (Policies, key, None),
+        Change::PutCandidate(key, policy) => {
+            (Candidates, key, Some(seal(Candidates, key, policy)?))
+        }
+        Change::DeleteCandidate(key) => (Candidates, key, None),
+        Change::PromoteCandidate(key, policy) => {
+            let mut undo = apply(transaction, &Change::DeleteCandidate(key.clone()))?;
+            let put = Change::PutPolicy(key.clone(), policy.clone());
+            undo.extend(apply(transaction, &put)?);
+            return Ok(undo);
+        }
         Change::ForgetBreaker(key) => (Breakers, key, None),
         Change::ForgetHold(key) => (Breakers, key, without_hold(transaction, key)?),
-        Change::RecordOnly => return Ok(None),
+        Change::RecordOnly => return Ok(Vec::new()),
     };
     let before = put(transaction, kept, key, value.as_deref())?;
     let key = key.clone();
-    Ok(Some(Undo { kept, key, before }))
+    Ok(vec![Undo { kept, key, before }])
 }
 
 /// What is left of a checkpoint without its hold.

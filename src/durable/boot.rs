@@ -33,6 +33,8 @@ pub struct Restored {
     /// Open and half-open ones, and those of dependencies that are held.
     pub breakers: Vec<(Key, BreakerCheckpoint)>,
     pub policies: Vec<(Key, StoredPolicy)>,
+    /// Policies that are tried beside the live ones.
+    pub candidates: Vec<(Key, StoredPolicy)>,
     pub audit_head: AuditHead,
     /// Of the run before; absent at the first start. Unless it is clean, the gap since is unknown.
     pub last_write: Option<LastWrite>,
@@ -58,6 +60,7 @@ impl Restored {
             overrides: Vec::new(),
             breakers: Vec::new(),
             policies: Vec::new(),
+            candidates: Vec::new(),
             audit_head: AuditHead::EMPTY,
             last_write: None,
             rolled_back: false,
@@ -103,6 +106,7 @@ fn restore(
 ) -> Result<(Restored, Mark), Fault> {
     let (mut restored, mark) = read_meta(transaction, start, witnessed)?;
     restored.policies = read_all(transaction, Kept::Policies)?;
+    restored.candidates = read_all(transaction, Kept::Candidates)?;
     restored.overrides = read_all::<Override>(transaction, Kept::Overrides)?
         .into_iter()
         .map(|(key, order)| (key, rebased_override(order, start.wall_now)))

@@ -139,6 +139,11 @@ pub enum Change {
     ClearOverride(Key),
     PutPolicy(Key, StoredPolicy),
     DeletePolicy(Key),
+    /// A policy that is tried beside the live one.
+    PutCandidate(Key, StoredPolicy),
+    DeleteCandidate(Key),
+    /// A candidate becomes the policy: it is stored as one, and is a candidate no more.
+    PromoteCandidate(Key, StoredPolicy),
     /// A reset: the checkpoint goes, and those of this dependency handed over before are void.
     ForgetBreaker(Key),
     /// The hold goes from the checkpoint, and from those handed over before.

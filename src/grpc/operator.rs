@@ -1,6 +1,7 @@
 //! The RPCs of operators.
 
 mod asked;
+mod candidates;
 
 use std::{future::Future, sync::Arc, time::SystemTime};
 
@@ -288,6 +289,44 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
                 findings: findings.collect(),
             }
         }))
+    }
+
+    async fn put_candidate(
+        &self,
+        request: Request<proto::PutCandidateRequest>,
+    ) -> Answer<proto::PutCandidateResponse> {
+        let coordinator = Arc::clone(&self.coordinator);
+        answer(carried_through(candidates::put(coordinator, request.into_inner())).await)
+    }
+
+    async fn list_candidates(
+        &self,
+        request: Request<proto::ListCandidatesRequest>,
+    ) -> Answer<proto::ListCandidatesResponse> {
+        answer(candidates::list(&self.coordinator, request.get_ref()))
+    }
+
+    async fn get_candidate(
+        &self,
+        request: Request<proto::GetCandidateRequest>,
+    ) -> Answer<proto::GetCandidateResponse> {
+        answer(candidates::get(&self.coordinator, request.get_ref()))
+    }
+
+    async fn promote_candidate(
+        &self,
+        request: Request<proto::PromoteCandidateRequest>,
+    ) -> Answer<proto::PromoteCandidateResponse> {
+        let coordinator = Arc::clone(&self.coordinator);
+        answer(carried_through(candidates::promote(coordinator, request.into_inner())).await)
+    }
+
+    async fn delete_candidate(
+        &self,
+        request: Request<proto::DeleteCandidateRequest>,
+    ) -> Answer<proto::DeleteCandidateResponse> {
+        let coordinator = Arc::clone(&self.coordinator);
+        answer(carried_through(candidates::delete(coordinator, request.into_inner())).await)
     }
 }
 

@@ -116,6 +116,10 @@ fn event_kind(kind: EventKind) -> proto::EventKind {
         EventKind::RampEnded => proto::EventKind::RampEnded,
         EventKind::CheckUnhealthy => proto::EventKind::CheckUnhealthy,
         EventKind::CheckHealthy => proto::EventKind::CheckHealthy,
+        EventKind::CandidatePut => proto::EventKind::CandidatePut,
+        EventKind::CandidateDropped => proto::EventKind::CandidateDropped,
+        EventKind::CandidatePromoted => proto::EventKind::CandidatePromoted,
+        EventKind::CandidateTripped => proto::EventKind::CandidateTripped,
     }
 }
 

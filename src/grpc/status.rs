@@ -24,6 +24,8 @@ pub fn of(refusal: &Refusal) -> Status {
         Refusal::UnknownNamespace(_) => (Code::NotFound, "UNKNOWN_NAMESPACE"),
         Refusal::UnknownDependency { .. } => (Code::NotFound, "UNKNOWN_DEPENDENCY"),
         Refusal::UnknownPolicy { .. } => (Code::NotFound, "UNKNOWN_POLICY"),
+        Refusal::UnknownCandidate { .. } => (Code::NotFound, "UNKNOWN_CANDIDATE"),
+        Refusal::TooManyCandidates(_) => (Code::FailedPrecondition, "CANDIDATE_LIMIT"),
         Refusal::NothingToClear { .. } => (Code::FailedPrecondition, "NOTHING_TO_CLEAR"),
         Refusal::NoCheck(_) => (Code::FailedPrecondition, "NO_CHECK"),
         Refusal::Store(StoreError::Unknown) => (Code::NotFound, "UNKNOWN_DEPENDENCY"),
@@ -67,6 +69,8 @@ pub fn of(refusal: &Refusal) -> Status {
         Refusal::UnknownNamespace(_)
         | Refusal::UnknownDependency { .. }
         | Refusal::UnknownPolicy { .. }
+        | Refusal::UnknownCandidate { .. }
+        | Refusal::TooManyCandidates(_)
         | Refusal::NothingToClear { .. }
         | Refusal::NoCheck(_)
         | Refusal::Store(StoreError::Unknown)

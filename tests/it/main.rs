@@ -3,6 +3,7 @@
 
 mod acquire;
 mod bad_input;
+mod candidates;
 mod concurrency;
 mod contract;
 mod fleet;
@@ -14,6 +15,7 @@ mod operators;
 mod overrides;
 mod probes;
 mod process;
+mod recording;
 mod returning;
 mod sessions;
 mod tallies;

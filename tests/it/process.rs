@@ -23,11 +23,11 @@ use crate::{harness::*, overrides::forced};
 
 use OutcomeKind::Failure;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_holdoff");
+pub const BINARY: &str = env!("CARGO_BIN_EXE_holdoff");
 /// Far longer than a start takes on a busy machine.
 const START_WITHIN: Duration = Duration::from_secs(30);
 
-fn serve(arguments: &[&str]) -> Command {
+pub fn serve(arguments: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
     command
         .args(["serve", "--http", "off", "--workers", "2"])
@@ -52,18 +52,22 @@ impl Running {
     /// On this address; it returns when the service listens.
     pub fn start_at(listen: &str, data_dir: &Path, policies: &Path) -> Self {
         let (data_dir, policies) = (data_dir.to_str().unwrap(), policies.to_str().unwrap());
-        let mut child = serve(&[
+        Self::of(serve(&[
             "--listen",
             listen,
             "--data-dir",
             data_dir,
             "--policies",
             policies,
-        ])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+        ]))
+    }
+
+    pub fn of(mut command: Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap())
             .read_line(&mut line)
