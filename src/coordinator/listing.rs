@@ -7,7 +7,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use holdoff_decision::{
-    Record, State, Time,
+    Nanos, Record, State, Time,
     record::{Context, Override, Sample},
     view::{View, view},
 };
@@ -24,6 +24,10 @@ pub struct Shown {
     pub order: Option<Override>,
     /// False: only a policy names it.
     pub live: bool,
+    /// Sessions that follow its state.
+    pub followers: u32,
+    /// The window of its budget.
+    pub budget_ttl: Nanos,
     pub now: Time,
 }
 
@@ -117,7 +121,10 @@ impl<S: Store> Coordinator<S> {
             )
             .await;
         match seen {
-            Ok(shown) => Ok(shown),
+            Ok(shown) => Ok(Shown {
+                followers: self.watchers.followers(self.id(key)),
+                ..shown
+            }),
             Err(_) => self.show_named(key, &context),
         }
     }
@@ -145,6 +152,8 @@ impl<S: Store> Coordinator<S> {
             view: view(policy, &blank, context),
             order: None,
             live: false,
+            followers: 0,
+            budget_ttl: policy.budget.ttl,
             now: context.now,
         })
     }
@@ -197,6 +206,8 @@ fn shown(slot: &Slot, context: &Context) -> Shown {
         view: view(&slot.policy, &slot.record, context),
         order: slot.record.order_at(context.now).cloned(),
         live: true,
+        followers: 0,
+        budget_ttl: slot.policy.budget.ttl,
         now: context.now,
     }
 }

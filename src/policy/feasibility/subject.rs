@@ -1,0 +1,157 @@
+//! What is judged, and who answers for it.
+//!
+//! Judged is each entry of a file, and each dependency of which something of its own is
+//! known. An entry answers for what its own fields bring about, and for what its own calls
+//! bring about; all else is its namespace's defaults' to answer for, and told there, once.
+
+use std::collections::BTreeMap;
+
+use super::super::blame::entry_path;
+use super::super::fields::FIELDS;
+use super::super::finding::{Finding, Proposed};
+use super::super::layers::{Origin, Resolved};
+use super::super::set::{Item, Named, NamespacePolicy, PolicySet};
+use super::super::traffic::{Facts, Traffic};
+use super::super::tree::Place;
+use super::doubt::{Change, Doubt};
+use super::propose::field;
+
+/// Something that is judged.
+pub struct Subject<'a> {
+    namespace: &'a NamespacePolicy,
+    /// The entry's name; empty: the defaults.
+    name: String,
+    /// The dependency or pattern that the facts are of.
+    about: String,
+    item: &'a Item,
+    /// The layer that is this entry's own.
+    own: usize,
+    pub resolved: Resolved,
+    pub facts: Facts,
+    /// Its calls are not those that another judgement of this entry, or of the defaults, is of.
+    has_own_facts: bool,
+}
+
+/// All that is to be judged. A namespace that lets every call pass has nothing to be wrong.
+pub fn all<'a>(set: &'a PolicySet, traffic: &'a Traffic) -> impl Iterator<Item = Subject<'a>> {
+    let written = set.written_namespaces();
+    let named: Vec<&str> = written.iter().map(|(name, _)| *name).collect();
+    // What is known of namespaces that only `*` lets in.
+    let others = traffic
+        .namespaces()
+        .into_iter()
+        .filter(move |name| !named.contains(name))
+        .filter_map(|name| Some((name, set.namespace(name)?)));
+    let others: Vec<_> = others.collect();
+    let entries = written
+        .iter()
+        .filter(|(_, namespace)| !namespace.bypass())
+        .flat_map(|(name, namespace)| of_entries(name, namespace, traffic))
+        .collect::<Vec<_>>();
+    let known = written.into_iter().chain(others);
+    let known = known
+        .filter(|(_, namespace)| !namespace.bypass())
+        .flat_map(|(name, namespace)| of_known(name, namespace, traffic));
+    entries.into_iter().chain(known)
+}
+
+fn of_entries<'a>(
+    name: &str,
+    namespace: &'a NamespacePolicy,
+    traffic: &Traffic,
+) -> Vec<Subject<'a>> {
+    let usual = traffic.of(name, "");
+    let items = namespace.items().into_iter();
+    items
+        .map(|(entry, item)| {
+            let facts = traffic.of(name, &entry);
+            Subject {
+                namespace,
+                about: entry.clone(),
+                item,
+                own: usize::from(!entry.is_empty()),
+                resolved: namespace.layered(item),
+                has_own_facts: entry.is_empty() || facts != usual,
+                facts,
+                name: entry,
+            }
+        })
+        .collect()
+}
+
+/// Dependencies that no entry is written for, but of which something is known.
+fn of_known<'a>(
+    name: &'a str,
+    namespace: &'a NamespacePolicy,
+    traffic: &'a Traffic,
+) -> impl Iterator<Item = Subject<'a>> {
+    let names = traffic.names(name).into_iter();
+    names.filter_map(move |dependency| {
+        let (item, named) = namespace.winner(dependency);
+        let entry = match named {
+            Named::Exact => return None,
+            Named::Pattern => namespace.pattern_of(dependency),
+            Named::Defaults => String::new(),
+        };
+        let facts = traffic.of(name, dependency);
+        let other = facts != traffic.of(name, &entry);
+        other.then(|| Subject {
+            namespace,
+            own: usize::from(!entry.is_empty()),
+            about: dependency.to_owned(),
+            name: entry,
+            item,
+            resolved: namespace.layered(item),
+            facts,
+            has_own_facts: true,
+        })
+    })
+}
+
+impl Subject<'_> {
+    /// Whether a doubt about these fields is this entry's.
+    pub fn answers_for(&self, paths: &[&str]) -> bool {
+        self.has_own_facts || paths.iter().any(|path| self.place_of(path).is_some())
+    }
+
+    /// Where this entry itself gives the field.
+    fn place_of(&self, path: &str) -> Option<Place> {
+        match self.resolved.origins[field(path)?] {
+            Origin::Layer { depth, place } if depth == self.own => Some(place),
+            Origin::Layer { .. } | Origin::BuiltIn | Origin::Follows(_) => None,
+        }
+    }
+
+    /// At the first of the fields that this entry gives, else at the entry.
+    pub fn finding(&self, doubt: Doubt, proposal: &[Change]) -> Finding {
+        let given = doubt.fields.iter();
+        let at = given.filter_map(|path| Some((*path, self.place_of(path)?))).next();
+        let entry = entry_path(&self.namespace.written_as, &self.name);
+        let (path, place) = match at {
+            Some((path, place)) => (path, place),
+            None => {
+                let first = doubt.fields.first().copied().unwrap_or_default();
+                (first, self.item.entry.place)
+            }
+        };
+        let message = match self.about == self.name {
+            true => doubt.message,
+            false => format!("for {}: {}", self.about, doubt.message),
+        };
+        let proposed = proposal.iter().filter_map(|(path, value)| {
+            let field = FIELDS[field(path)?].path();
+            Some(Proposed {
+                field: format!("{entry}.{field}"),
+                value: value.to_string(),
+            })
+        });
+        Finding {
+            severity: doubt.severity,
+            code: doubt.code,
+            dependency: self.about.clone(),
+            numbers: BTreeMap::from_iter(doubt.numbers),
+            proposal: proposed.collect(),
+            ..Finding::at(self.item.origin.file(), place, format!("{entry}.{path}"), message)
+        }
+    }
+}
