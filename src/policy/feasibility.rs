@@ -34,7 +34,7 @@ use holdoff_decision::Policy;
 
 pub use self::deadline::attempts_that_fit;
 use self::doubt::Doubt;
-use self::subject::Subject;
+use self::subject::{Subject, Told};
 use super::finding::{Finding, Proposed, Severity, tidy};
 use super::name;
 use super::set::{NamespacePolicy, PolicySet};
@@ -100,28 +100,31 @@ pub fn check(set: &PolicySet, traffic: &Traffic) -> Vec<Finding> {
     for (name, namespace) in set.written_namespaces() {
         findings.extend(too_many_names(name, namespace));
     }
+    let mut told = Told::default();
     for subject in subject::all(set, traffic) {
         if findings.len() >= MAX_FINDINGS {
+            findings.truncate(MAX_FINDINGS);
             findings.push(more());
             break;
         }
-        findings.extend(judged(&subject));
+        findings.extend(judged(&subject, &mut told));
     }
     tidy(findings)
 }
 
-fn judged(subject: &Subject<'_>) -> Vec<Finding> {
+fn judged(subject: &Subject<'_>, told: &mut Told) -> Vec<Finding> {
     let (policy, facts) = (&subject.resolved.policy, &subject.facts);
     let mut findings = Vec::new();
     for rule in RULES {
         let doubts = rule(policy, facts);
         let codes: Vec<&str> = doubts.iter().map(|doubt| doubt.code).collect();
         for doubt in doubts {
-            if subject.answers_for(doubt.fields) {
+            if subject.answers_for(&doubt, told) {
                 let proposal = propose::first_that_works(rule, &doubt, &codes, policy, facts);
                 findings.push(subject.finding(doubt, &proposal));
             }
         }
+        subject.note(&codes, told);
     }
     findings
 }

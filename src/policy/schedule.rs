@@ -44,7 +44,10 @@ pub fn feasible(check: &Check, targets: u32) -> Result<(), String> {
 /// Whether all checks of a period can run under `max_concurrent`, if every one times out.
 pub fn fits_concurrency(check: &Check, targets: u32) -> bool {
     let busy = check.timeout.0.saturating_mul(u64::from(targets));
-    busy <= check.period.0.saturating_mul(u64::from(check.max_concurrent.max(1)))
+    busy <= check
+        .period
+        .0
+        .saturating_mul(u64::from(check.max_concurrent.max(1)))
 }
 
 /// The longest time from a fault to the verdict.

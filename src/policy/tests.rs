@@ -646,7 +646,10 @@ fn attempts_that_never_fit_the_deadline_are_told() {
         max_attempts: MaxAttempts::Unlimited,
         ..Retry::default()
     };
-    assert_eq!(attempts_that_fit(&unlimited, Nanos::from_secs(1), Nanos::ZERO), 1_000);
+    assert_eq!(
+        attempts_that_fit(&unlimited, Nanos::from_secs(1), Nanos::ZERO),
+        1_000
+    );
 }
 
 #[test]

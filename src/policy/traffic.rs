@@ -113,14 +113,15 @@ impl Stated {
         }
         let exact = self.dependencies.get(name);
         let stem = name.trim_end_matches('*');
-        let patterns = self.dependencies.iter().filter_map(|(written, facts)| {
-            match Selector::parse(written) {
-                Some(Selector::Prefix(prefix)) if stem.starts_with(prefix) => {
-                    Some((prefix.len(), facts))
+        let patterns =
+            self.dependencies.iter().filter_map(|(written, facts)| {
+                match Selector::parse(written) {
+                    Some(Selector::Prefix(prefix)) if stem.starts_with(prefix) => {
+                        Some((prefix.len(), facts))
+                    }
+                    Some(Selector::Prefix(_) | Selector::Exact(_)) | None => None,
                 }
-                Some(Selector::Prefix(_) | Selector::Exact(_)) | None => None,
-            }
-        });
+            });
         let longest = patterns.max_by_key(|(length, _)| *length);
         exact.or_else(|| longest.map(|(_, facts)| facts))
     }

@@ -11,6 +11,7 @@ mod harness;
 mod names;
 mod operators;
 mod overrides;
+mod policy_check;
 mod probes;
 mod process;
 mod returning;

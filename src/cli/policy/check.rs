@@ -175,7 +175,10 @@ fn seen(dependency: &Dependency) -> Facts {
     let latency = latency.map(|latency| humantime::format_duration(latency).to_string());
     let mut facts = Facts::default();
     for (name, text) in [
-        ("calls_per_second", Some(dependency.calls_per_second.to_string())),
+        (
+            "calls_per_second",
+            Some(dependency.calls_per_second.to_string()),
+        ),
         ("clients", Some(dependency.active_instances.to_string())),
         ("attempt_time", latency),
     ] {

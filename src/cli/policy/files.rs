@@ -90,7 +90,9 @@ impl Checked {
     pub fn of(findings: Vec<Found>) -> Self {
         let count = |severity: Severity| {
             let of_it = findings.iter();
-            of_it.filter(|found| found.severity == severity.as_str()).count()
+            of_it
+                .filter(|found| found.severity == severity.as_str())
+                .count()
         };
         Self {
             errors: count(Severity::Error),

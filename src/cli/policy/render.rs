@@ -19,7 +19,10 @@ pub fn checked(ink: Ink, path: &str, checked: &Checked) -> String {
         n => Some(format!("{n} {word}s")),
     };
     let path = escape(path);
-    let softer = [count(checked.warnings, "warning"), count(checked.hints, "hint")];
+    let softer = [
+        count(checked.warnings, "warning"),
+        count(checked.hints, "hint"),
+    ];
     let softer: Vec<String> = softer.into_iter().flatten().collect();
     let sum = match (count(checked.errors, "error"), softer.join(", ")) {
         (Some(errors), _) => format!("{path}: would be refused; {errors}\n"),
@@ -179,7 +182,10 @@ mod tests {
         let found = files::check(file.path(), &files::Known::default());
         assert_eq!(found, Checked::default());
         assert_eq!(checked(Ink::Plain, "p.yaml", &found), "p.yaml: good\n");
-        assert_eq!(files::check("/no/such.yaml".as_ref(), &files::Known::default()).errors, 1);
+        assert_eq!(
+            files::check("/no/such.yaml".as_ref(), &files::Known::default()).errors,
+            1
+        );
     }
 
     #[test]
@@ -203,7 +209,10 @@ mod tests {
             text.contains("\n  try: namespaces.default.dependencies.p.retry.max_attempts: 2\n"),
             "{text}"
         );
-        assert!(text.ends_with("p.yaml: would be taken; 1 warning\n"), "{text}");
+        assert!(
+            text.ends_with("p.yaml: would be taken; 2 warnings\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -29,13 +29,18 @@ pub async fn check<S: Store>(
 
 fn traffic(request: &proto::CheckPolicyRequest) -> Result<Traffic, Refusal> {
     if request.traffic.len() > TRAFFIC_MAX {
-        let problem = format!("{} are not allowed; at most {TRAFFIC_MAX}", request.traffic.len());
+        let problem = format!(
+            "{} are not allowed; at most {TRAFFIC_MAX}",
+            request.traffic.len()
+        );
         return Err(Refusal::invalid("traffic", problem));
     }
     let mut traffic = Traffic::default();
     if let Some(stated) = &request.everywhere {
-        for (field, name) in [("namespace", &stated.namespace), ("dependency", &stated.dependency)]
-        {
+        for (field, name) in [
+            ("namespace", &stated.namespace),
+            ("dependency", &stated.dependency),
+        ] {
             if !name.is_empty() {
                 let problem = format!("{} is not allowed; it is empty here", read::quoted(name));
                 return Err(Refusal::invalid(format!("everywhere.{field}"), problem));
@@ -75,7 +80,9 @@ fn facts(path: &str, stated: &proto::TrafficFacts) -> Result<Facts, Refusal> {
             .map_err(|problem| Refusal::invalid(format!("{path}.{name}"), problem)),
     };
     let span = |name: &str, span: &Option<Duration>| -> Result<Option<String>, Refusal> {
-        let span = span.as_ref().map(|span| read::span(&format!("{path}.{name}"), span));
+        let span = span
+            .as_ref()
+            .map(|span| read::span(&format!("{path}.{name}"), span));
         Ok(span.transpose()?.map(crate::policy::as_written))
     };
     let number = |number: Option<f64>| number.map(|number| number.to_string());
@@ -105,10 +112,13 @@ fn written(finding: Finding) -> proto::Finding {
     };
     let numbers = finding.numbers.into_iter();
     let numbers: HashMap<String, f64> = numbers.map(|(name, it)| (name.to_owned(), it)).collect();
-    let proposal = finding.proposal.into_iter().map(|proposed| proto::PolicyChange {
-        field: proposed.field,
-        value: proposed.value,
-    });
+    let proposal = finding
+        .proposal
+        .into_iter()
+        .map(|proposed| proto::PolicyChange {
+            field: proposed.field,
+            value: proposed.value,
+        });
     proto::Finding {
         severity: severity.into(),
         field: finding.field,

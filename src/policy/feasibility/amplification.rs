@@ -23,15 +23,20 @@ pub fn multiplies(policy: &Policy, facts: &Facts) -> Vec<Doubt> {
     let Some(layers) = facts.layers.filter(|layers| *layers > 1) else {
         return Vec::new();
     };
-    let (layers, attempts) = (f64::from(layers), match policy.retry.max_attempts {
-        MaxAttempts::Limited(attempts) => f64::from(attempts),
-        MaxAttempts::Unlimited => f64::MAX,
-    });
+    let (layers, attempts) = (
+        f64::from(layers),
+        match policy.retry.max_attempts {
+            MaxAttempts::Limited(attempts) => f64::from(attempts),
+            MaxAttempts::Unlimited => f64::MAX,
+        },
+    );
     let known = facts.calls_per_second.zip(facts.capacity);
     let limit = known.map_or(TWICE, |(calls, capacity)| capacity / calls);
     // Beyond that, there is no room for anything to multiply in; another rule says so.
     let limit = limit.max(1.0);
-    let load = attempts.min(1.0 + policy.budget.ratio.as_ratio()).powf(layers);
+    let load = attempts
+        .min(1.0 + policy.budget.ratio.as_ratio())
+        .powf(layers);
     if load <= limit {
         return Vec::new();
     }

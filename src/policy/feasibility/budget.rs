@@ -2,7 +2,7 @@
 //!
 //! Tokens are whole: over each `ttl` there are `floor(ratio * first attempts + floor * ttl)`.
 //! With few calls and a short `ttl` that is zero, always. Judged by the budget itself, fed
-//! with the stated calls.
+//! with the most of the stated calls that can fall in one `ttl`.
 
 use holdoff_decision::budget::Budget;
 use holdoff_decision::policy::{self, MaxAttempts};
@@ -14,9 +14,6 @@ use super::super::value::Value;
 use super::doubt::{Change, Doubt, rounded_up, seconds, shown};
 
 const FIELDS: &[&str] = &["budget.ttl", "budget.floor_per_second", "budget.ratio"];
-/// Windows that are looked at, and deposits in all of them.
-const WINDOWS: u64 = 3;
-const DEPOSITS: u64 = 4_000;
 
 pub fn never_grants(policy: &Policy, facts: &Facts) -> Vec<Doubt> {
     let none = policy.retry.max_attempts == MaxAttempts::Limited(1);
@@ -30,29 +27,16 @@ pub fn never_grants(policy: &Policy, facts: &Facts) -> Vec<Doubt> {
 
 /// Whether a retry is ever granted.
 pub fn grants(budget: &policy::Budget, calls_per_second: Option<f64>) -> bool {
-    let floor = u128::from(budget.floor_micros_per_second) * u128::from(budget.ttl.0);
-    if floor >= 1_000_000 * 1_000_000_000 {
-        return true;
-    }
-    let rate = match calls_per_second {
-        _ if budget.ratio.0 == 0 => return false,
-        None => return true,
-        Some(rate) => rate,
+    let now = Time(Nanos::from_secs(1_000).0);
+    let mut filled = Budget::default();
+    let most = match calls_per_second {
+        // One call at least must be there to be retried.
+        None if budget.ratio.0 > 0 => return true,
+        None => 1,
+        Some(rate) => (rate * budget.ttl.as_secs_f64()).min(4e9) as u32 + 1,
     };
-    let ttl = budget.ttl.as_secs_f64();
-    let calls = (rate * ttl * WINDOWS as f64).ceil().min(1e15) as u64 + 2;
-    let each = calls.div_ceil(DEPOSITS);
-    let apart = seconds(each as f64 / rate);
-    // The window moves in tenths; the calls may fall anywhere in them.
-    [0, 33, 66].into_iter().any(|part| {
-        let (mut filled, start) = (Budget::default(), budget.ttl.0 / 1_000 * part);
-        let mut now = Time(1_000_000_000_000) + Nanos(start);
-        (0..calls.div_ceil(each)).any(|_| {
-            now = now + apart;
-            filled.deposit(budget, u32::try_from(each).unwrap_or(u32::MAX), now);
-            filled.level(budget, Time::ORIGIN, now).allowed > 0
-        })
-    })
+    filled.deposit(budget, most, now);
+    filled.level(budget, Time::ORIGIN, now).allowed > 0
 }
 
 fn why(budget: &policy::Budget, calls_per_second: Option<f64>) -> String {
@@ -62,7 +46,9 @@ fn why(budget: &policy::Budget, calls_per_second: Option<f64>) -> String {
         shown(tokens),
         written(budget.ttl),
         budget.ratio,
-        calls_per_second.map_or("any".to_owned(), |rate| shown(rate * budget.ttl.as_secs_f64())),
+        calls_per_second.map_or("any".to_owned(), |rate| shown(
+            rate * budget.ttl.as_secs_f64()
+        )),
         shown(budget.floor_micros_per_second as f64 / 1e6),
     )
 }
@@ -89,7 +75,10 @@ pub fn with_more(doubt: Doubt, budget: &policy::Budget, rate: Option<f64>) -> Do
         .with("tokens_per_ttl", tokens(budget, rate))
         .span("ttl_seconds", budget.ttl)
         .with("ratio", budget.ratio.as_ratio())
-        .with("floor_per_second", budget.floor_micros_per_second as f64 / 1e6)
+        .with(
+            "floor_per_second",
+            budget.floor_micros_per_second as f64 / 1e6,
+        )
         .or(longer(1.0))
         .or(longer(1.25))
         .or(longer(2.0))

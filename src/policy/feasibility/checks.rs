@@ -47,7 +47,9 @@ pub fn misses(policy: &Policy, facts: &Facts) -> Vec<Doubt> {
 fn with_candidates(mut doubt: Doubt, check: &Check, targets: u32) -> Doubt {
     let period = |period: Nanos| ("check.period", Value::Span(period));
     if let Some(largest) = schedule::largest_period(check, targets) {
-        doubt = doubt.span("largest_period_seconds", largest).or([period(largest)]);
+        doubt = doubt
+            .span("largest_period_seconds", largest)
+            .or([period(largest)]);
     }
     let busy = check.timeout.0.saturating_mul(u64::from(targets));
     let enough = busy.div_ceil(check.period.0.max(1));

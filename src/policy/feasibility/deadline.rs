@@ -29,8 +29,8 @@ pub fn beyond(policy: &Policy, facts: &Facts) -> Vec<Doubt> {
     if fitting >= attempts {
         return Vec::new();
     }
-    let needed = begins(&policy.retry, attempts - 1, takes)
-        .saturating_add(policy.retry.min_attempt_time);
+    let needed =
+        begins(&policy.retry, attempts - 1, takes).saturating_add(policy.retry.min_attempt_time);
     let never = match fitting + 1 == attempts {
         true => format!("attempt {attempts} can never run"),
         false => format!("attempts {} to {attempts} can never run", fitting + 1),
@@ -82,7 +82,9 @@ pub fn attempts_that_fit(retry: &Retry, deadline: Nanos, takes: Nanos) -> u32 {
 /// When the attempt after so many retries begins at the earliest.
 fn begins(retry: &Retry, retries: u32, takes: Nanos) -> Nanos {
     let numbers = 1..=retries.min(FAR);
-    numbers.fold(Nanos::ZERO, |begin, number| next(retry, begin, number, takes))
+    numbers.fold(Nanos::ZERO, |begin, number| {
+        next(retry, begin, number, takes)
+    })
 }
 
 fn next(retry: &Retry, begin: Nanos, number: u32, takes: Nanos) -> Nanos {

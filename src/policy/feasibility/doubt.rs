@@ -3,6 +3,7 @@
 
 use holdoff_decision::Nanos;
 
+use super::super::duration::written;
 use super::super::finding::Severity;
 use super::super::value::Value;
 
@@ -24,11 +25,7 @@ pub struct Doubt {
 pub type Change = (&'static str, Value);
 
 impl Doubt {
-    pub fn warning(
-        code: &'static str,
-        fields: &'static [&'static str],
-        message: String,
-    ) -> Self {
+    pub fn warning(code: &'static str, fields: &'static [&'static str], message: String) -> Self {
         Self {
             code,
             severity: Severity::Warning,
@@ -76,6 +73,16 @@ pub fn shown(number: f64) -> String {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text,
     }
+}
+
+/// A span as a person reads it: a tenth of a second at the closest, of a millisecond below one.
+pub fn shown_span(span: Nanos) -> String {
+    let unit = match span.0 {
+        n if n >= 1_000_000_000 => 100_000_000,
+        n if n >= 1_000_000 => 100_000,
+        _ => 1,
+    };
+    written(Nanos(span.0 / unit * unit))
 }
 
 /// Down to what a person would write: two digits, a whole unit, never above `span`.
@@ -130,12 +137,17 @@ mod tests {
         assert_eq!(rounded_down(Nanos(38_333_000_000)), s(38));
         assert_eq!(rounded_up(Nanos(38_333_000_000)), s(39));
         assert_eq!(rounded_up(Nanos(1)), Nanos::from_millis(1));
-        assert_eq!(rounded_down(Nanos(2_345_000_000)), Nanos::from_millis(2_300));
+        assert_eq!(
+            rounded_down(Nanos(2_345_000_000)),
+            Nanos::from_millis(2_300)
+        );
         assert_eq!(number_down(0.257), 0.25);
         assert_eq!(number_down(0.001_234_567), 0.001_234);
         assert_eq!(number_up(0.251), 0.26);
         assert_eq!(number_up(0.25), 0.25);
         assert_eq!(seconds(-1.0), Nanos::ZERO);
+        assert_eq!(shown_span(Nanos(10_361_111_111)), "10s300ms");
+        assert_eq!(shown_span(Nanos(111_161_111)), "111ms100us");
         assert_eq!(
             [0.0, 12.0, 12.34, 1.5, 0.05, 1234.5, 0.000_02].map(shown),
             ["0", "12", "12.3", "1.5", "0.05", "1234", "0.00002"]

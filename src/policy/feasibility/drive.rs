@@ -107,6 +107,7 @@ pub fn with_retries(policy: &Policy, calls: &Calls, unit: f64) -> Ended {
         None => (0..calls.callers.min(u64::from(ATTEMPTS)))
             .for_each(|call| run.plan(STARTS, Event::Begins(call))),
     }
+    let mut latest = STARTS;
     for _ in 0..ATTEMPTS {
         let Some(Reverse((now, _, event))) = run.events.pop() else {
             return Ended::Never;
@@ -118,8 +119,29 @@ pub fn with_retries(policy: &Policy, calls: &Calls, unit: f64) -> Ended {
         if run.record.breaker.phase == Phase::Open {
             return Ended::Opened;
         }
+        latest = now;
     }
-    Ended::TooLong
+    match is_settled(policy, calls, latest.since(STARTS), run.ended) {
+        true => Ended::Never,
+        false => Ended::TooLong,
+    }
+}
+
+/// Whether all that may open the breaker is as it will be from then on: windows are full, and
+/// no row of failures grows.
+fn is_settled(policy: &Policy, calls: &Calls, passed: Nanos, ended: u64) -> bool {
+    match &policy.breaker.detect {
+        // So many attempts without a trip: successes keep the evidence down.
+        Detect::Adaptive => true,
+        Detect::Window(window) => {
+            let row = u64::from(window.consecutive_failures);
+            let full = match window.size {
+                WindowSize::Time(span) => passed.0 >= span.0.saturating_add(span.0 / 2),
+                WindowSize::Calls(calls) => ended >= 2 * u64::from(calls),
+            };
+            full && (row < ended || calls.failing < Share::ONE)
+        }
+    }
 }
 
 struct Run<'a> {
@@ -193,7 +215,14 @@ impl Run<'_> {
         let caller = self.caller(attempt.call);
         if !fails {
             let context = context(now, self.unit);
-            report(self.policy, &mut self.record, &attempt.permit, &outcome, caller, &context);
+            report(
+                self.policy,
+                &mut self.record,
+                &attempt.permit,
+                &outcome,
+                caller,
+                &context,
+            );
             return;
         }
         let previous = Previous {
@@ -219,7 +248,12 @@ impl Run<'_> {
             priority: Priority::Normal,
             cost: 1,
         };
-        let answer = acquire(self.policy, &mut self.record, &ask, &context(now, self.unit));
+        let answer = acquire(
+            self.policy,
+            &mut self.record,
+            &ask,
+            &context(now, self.unit),
+        );
         if let Ok(grant) = answer.verdict {
             let takes = self.calls.takes.unwrap_or_default();
             let attempt = Attempt {

@@ -68,12 +68,18 @@ pub fn lost(policy: &Policy, _: &Facts) -> Vec<Doubt> {
         .or([("retry.jitter", full)])
         .or([("retry.min_delay", Value::Span(Nanos::ZERO))])
         .or([("retry.initial_delay", Value::Span(some))])
-        .or([("retry.jitter", full), ("retry.min_delay", Value::Span(Nanos::ZERO))])
+        .or([
+            ("retry.jitter", full),
+            ("retry.min_delay", Value::Span(Nanos::ZERO)),
+        ])
         .or([
             ("retry.jitter", full),
             ("retry.min_delay", Value::Span(Nanos::ZERO)),
             ("retry.initial_delay", Value::Span(Nanos::from_millis(100))),
-            ("retry.max_delay", Value::Span(retry.max_delay.max(Nanos::from_secs(10)))),
+            (
+                "retry.max_delay",
+                Value::Span(retry.max_delay.max(Nanos::from_secs(10))),
+            ),
         ]);
     vec![doubt]
 }
@@ -114,6 +120,10 @@ pub fn beyond_clients(policy: &Policy, _: &Facts) -> Vec<Doubt> {
         .span("max_delay_seconds", retry.max_delay)
         .span("longest_wait_seconds", LONGEST_WAIT)
         .or([cap])
-        .or([cap, ("retry.initial_delay", initial), ("retry.min_delay", least)]);
+        .or([
+            cap,
+            ("retry.initial_delay", initial),
+            ("retry.min_delay", least),
+        ]);
     vec![doubt]
 }

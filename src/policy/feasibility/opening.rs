@@ -18,7 +18,7 @@ use holdoff_decision::{Nanos, Policy, Share};
 use super::super::duration::written;
 use super::super::traffic::Facts;
 use super::super::value::Value;
-use super::doubt::{Change, Doubt, number_down, rounded_up, seconds, shown};
+use super::doubt::{Change, Doubt, number_down, rounded_up, seconds, shown, shown_span};
 use super::drive::{self, Calls, Ended};
 
 /// What each delay draws, in runs with retries.
@@ -73,24 +73,32 @@ pub fn verdict(policy: &Policy, facts: &Facts) -> Option<Verdict> {
             ..calls(facts, None)
         };
         let ends = DRAWS.map(|unit| drive::with_retries(policy, &calls, unit));
-        return Some(match ends.iter().filter(|end| **end == Ended::Opened).count() {
-            opened if opened == DRAWS.len() => Verdict::Opens,
-            0 if !ends.contains(&Ended::TooLong) => Verdict::Never,
-            _ => Verdict::Barely,
-        });
+        return Some(
+            match ends.iter().filter(|end| **end == Ended::Opened).count() {
+                opened if opened == DRAWS.len() => Verdict::Opens,
+                0 if !ends.contains(&Ended::TooLong) => Verdict::Never,
+                _ => Verdict::Barely,
+            },
+        );
     };
     let fewer = calls(facts, Some(rate * 0.9));
     if drive::without_retries(policy, &fewer).opened {
         return Some(Verdict::Opens);
     }
     let more = calls(facts, Some(rate * 1.1));
-    let mut ends = DRAWS.iter().map(|unit| drive::with_retries(policy, &more, *unit));
+    let mut ends = DRAWS
+        .iter()
+        .map(|unit| drive::with_retries(policy, &more, *unit));
     let never = ends.all(|end| match end {
         Ended::Opened => false,
         Ended::Never => true,
         Ended::TooLong => cannot_fill(policy, rate * 1.1),
     });
-    Some(if never { Verdict::Never } else { Verdict::Barely })
+    Some(if never {
+        Verdict::Never
+    } else {
+        Verdict::Barely
+    })
 }
 
 fn calls(facts: &Facts, per_second: Option<f64>) -> Calls {
@@ -156,7 +164,7 @@ impl Found {
         let Some(rate) = self.per_second else {
             return "the retries of so few callers are too far apart".to_owned();
         };
-        let apart = written(tidy(seconds(1.0 / rate)));
+        let apart = shown_span(seconds(1.0 / rate));
         let window = match &policy.breaker.detect {
             Detect::Adaptive => {
                 let seen = shown(f64::from(self.suspicion) * 100.0);
@@ -184,7 +192,10 @@ impl Found {
                 window.min_calls
             ),
             WindowSize::Calls(calls) => {
-                format!("min_calls {} of {calls} calls are never enough{row}", window.min_calls)
+                format!(
+                    "min_calls {} of {calls} calls are never enough{row}",
+                    window.min_calls
+                )
             }
         }
     }
@@ -197,9 +208,10 @@ impl Found {
         match &policy.breaker.detect {
             Detect::Adaptive => doubt.with("evidence_share", f64::from(self.suspicion)),
             Detect::Window(window) => {
-                doubt = doubt
-                    .with("min_calls", f64::from(window.min_calls))
-                    .with("consecutive_failures", f64::from(window.consecutive_failures));
+                doubt = doubt.with("min_calls", f64::from(window.min_calls)).with(
+                    "consecutive_failures",
+                    f64::from(window.consecutive_failures),
+                );
                 match (window.size, self.per_second) {
                     (WindowSize::Time(span), Some(rate)) => doubt
                         .span("window_seconds", span)
@@ -210,14 +222,6 @@ impl Found {
                 }
             }
         }
-    }
-}
-
-fn tidy(span: Nanos) -> Nanos {
-    match span.0 {
-        n if n >= 1_000_000_000 => Nanos(n / 100_000_000 * 100_000_000),
-        n if n >= 1_000_000 => Nanos(n / 100_000 * 100_000),
-        n => Nanos(n),
     }
 }
 
@@ -249,21 +253,31 @@ fn candidates(policy: &Policy, facts: &Facts) -> Vec<Vec<Change>> {
     let row = |failures: u32| vec![("breaker.consecutive_failures", Value::Count(failures))];
     basic.extend([row(5), row(2), row(1)]);
     let failing = facts.failure_ratio.unwrap_or(Share::ONE);
-    let lower = ("breaker.failure_ratio", Value::Number(number_down(failing.as_ratio() * 0.9)));
+    let lower = (
+        "breaker.failure_ratio",
+        Value::Number(number_down(failing.as_ratio() * 0.9)),
+    );
     if failing < Share::ONE {
-        let with_lower = basic.iter().map(|changes| [&changes[..], &[lower]].concat());
+        let with_lower = basic
+            .iter()
+            .map(|changes| [&changes[..], &[lower]].concat());
         let with_lower: Vec<_> = with_lower.collect();
         basic.insert(0, vec![lower]);
         basic.extend(with_lower);
     }
     let alone = ("breaker.min_reporters", Value::Count(1));
     let whole = ("breaker.max_reporter_share", Value::Number(1.0));
-    let fewer = basic.iter().map(|changes| [&changes[..], &[alone, whole]].concat());
+    let fewer = basic
+        .iter()
+        .map(|changes| [&changes[..], &[alone, whole]].concat());
     let fewer: Vec<_> = fewer.collect();
     basic.extend(fewer);
     let detect = ("breaker.detect", Value::Word("window"));
     match adaptive {
-        true => basic.iter().map(|changes| [&[detect], &changes[..]].concat()).collect(),
+        true => basic
+            .iter()
+            .map(|changes| [&[detect], &changes[..]].concat())
+            .collect(),
         false => basic,
     }
 }
@@ -272,7 +286,10 @@ fn candidates(policy: &Policy, facts: &Facts) -> Vec<Vec<Change>> {
 /// needed, so the breaker opens all the same; but every one of them has to fail.
 pub fn reporters(policy: &Policy, facts: &Facts) -> Vec<Doubt> {
     let asked = policy.breaker.min_reporters;
-    let Some(clients) = facts.clients.filter(|clients| *clients > 1 && asked > *clients) else {
+    let Some(clients) = facts
+        .clients
+        .filter(|clients| *clients > 1 && asked > *clients)
+    else {
         return Vec::new();
     };
     if policy.breaker.mode == Mode::Off {
@@ -281,9 +298,16 @@ pub fn reporters(policy: &Policy, facts: &Facts) -> Vec<Doubt> {
     let message = format!(
         "min_reporters {asked} is above the {clients} clients: it opens only when each of them fails"
     );
-    let doubt = Doubt::hint("reporters-above-clients", &["breaker.min_reporters"], message)
-        .with("min_reporters", f64::from(asked))
-        .with("clients", f64::from(clients))
-        .or([("breaker.min_reporters", Value::Count(clients.div_ceil(2).max(2).min(clients)))]);
+    let doubt = Doubt::hint(
+        "reporters-above-clients",
+        &["breaker.min_reporters"],
+        message,
+    )
+    .with("min_reporters", f64::from(asked))
+    .with("clients", f64::from(clients))
+    .or([(
+        "breaker.min_reporters",
+        Value::Count(clients.div_ceil(2).max(2).min(clients)),
+    )]);
     vec![doubt]
 }

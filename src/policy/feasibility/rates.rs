@@ -8,7 +8,11 @@ use super::super::value::Value;
 use super::doubt::{Doubt, number_down, number_up, shown};
 
 pub fn mismatched(policy: &Policy, facts: &Facts) -> Vec<Doubt> {
-    let doubts = [planned(policy, facts), low(policy, facts), high(policy, facts)];
+    let doubts = [
+        planned(policy, facts),
+        low(policy, facts),
+        high(policy, facts),
+    ];
     doubts.into_iter().flatten().collect()
 }
 
@@ -27,11 +31,15 @@ fn planned(policy: &Policy, facts: &Facts) -> Option<Doubt> {
         shown(capacity)
     );
     let room = capacity - facts.calls_per_second.unwrap_or(0.0);
-    let doubt = Doubt::warning("retry-rate-above-capacity", &["calendar.retry_rate"], message)
-        .with("retry_rate_per_second", rate)
-        .with("capacity_per_second", capacity)
-        .or([("calendar.retry_rate", Value::Number(number_down(room)))])
-        .or([("calendar.retry_rate", Value::Number(number_down(capacity)))]);
+    let doubt = Doubt::warning(
+        "retry-rate-above-capacity",
+        &["calendar.retry_rate"],
+        message,
+    )
+    .with("retry_rate_per_second", rate)
+    .with("capacity_per_second", capacity)
+    .or([("calendar.retry_rate", Value::Number(number_down(room)))])
+    .or([("calendar.retry_rate", Value::Number(number_down(capacity)))]);
     Some(doubt)
 }
 
@@ -53,8 +61,8 @@ fn low(policy: &Policy, facts: &Facts) -> Option<Doubt> {
         shown(calls),
         shown(calls - limit.per_second * limits)
     );
-    let retries = policy.budget.ratio.as_ratio() * calls
-        + policy.budget.floor_micros_per_second as f64 / 1e6;
+    let retries =
+        policy.budget.ratio.as_ratio() * calls + policy.budget.floor_micros_per_second as f64 / 1e6;
     let fields = &["rate.per_second", "rate.per_caller"];
     let up = |rate: f64| [("rate.per_second", Value::Number(number_up(rate / limits)))];
     let doubt = Doubt::warning("rate-below-traffic", fields, message)

@@ -15,10 +15,9 @@ use holdoff_decision::policy::Mode;
 use holdoff_decision::ramp::{Progress, Ramp, Usual};
 use holdoff_decision::{Nanos, Policy, Time};
 
-use super::super::duration::written;
 use super::super::traffic::Facts;
 use super::super::value::Value;
-use super::doubt::{Doubt, rounded_down, seconds};
+use super::doubt::{Doubt, rounded_down, seconds, shown_span};
 
 /// The ramp falls to a sixty-fourth at the lowest, and doubles.
 const STEPS_MAX: u32 = 64;
@@ -55,28 +54,37 @@ pub fn too_slow(policy: &Policy, facts: &Facts) -> Vec<Doubt> {
     if first.saturating_add(rest) > goal {
         let message = format!(
             "all calls pass again after {}, the goal is {}: open for {}, probing {}, climbing {}",
-            written(first.saturating_add(rest)),
-            written(goal),
-            written(first),
-            written(probing),
-            written(climbing)
+            shown_span(first.saturating_add(rest)),
+            shown_span(goal),
+            shown_span(first),
+            shown_span(probing),
+            shown_span(climbing)
         );
         let doubt = Doubt::warning("recovery-above-goal", FIELDS, message);
         let doubt = numbers(doubt.span("open_seconds", first));
-        doubts.push(with_candidates(doubt, &[("breaker.open_for", left)], short));
+        let both = [("breaker.open_for", left), ("breaker.open_max", left)];
+        let doubt = with_candidates(doubt, &both[..1], short);
+        doubts.push(with_candidates(doubt, &both, short));
     }
     let longest = open_period(&policy.breaker, u32::MAX);
     if longest > first && longest.saturating_add(rest) > goal {
         let message = format!(
             "after repeated trips the breaker is open for {}: all calls pass again after {}, the goal is {}",
-            written(longest),
-            written(longest.saturating_add(rest)),
-            written(goal)
+            shown_span(longest),
+            shown_span(longest.saturating_add(rest)),
+            shown_span(goal)
         );
-        let fields = &["breaker.open_max", "breaker.open_multiplier", "breaker.open_for"];
+        let fields = &[
+            "breaker.open_max",
+            "breaker.open_multiplier",
+            "breaker.open_for",
+        ];
         let doubt = Doubt::warning("escalation-above-goal", fields, message);
         let doubt = numbers(doubt.span("open_seconds", longest));
-        let both = [("breaker.open_max", left), ("breaker.open_for", left.min(first))];
+        let both = [
+            ("breaker.open_max", left),
+            ("breaker.open_for", left.min(first)),
+        ];
         let doubt = with_candidates(doubt, &both[..1], short);
         doubts.push(with_candidates(doubt, &both, short));
     }
@@ -87,7 +95,8 @@ pub fn too_slow(policy: &Policy, facts: &Facts) -> Vec<Doubt> {
 fn with_candidates(doubt: Doubt, periods: &[(&'static str, Nanos)], short: Nanos) -> Doubt {
     let spans = |of: &dyn Fn(Nanos) -> Nanos| -> Vec<_> {
         let each = periods.iter();
-        each.map(|(path, span)| (*path, Value::Span(of(*span)))).collect()
+        each.map(|(path, span)| (*path, Value::Span(of(*span))))
+            .collect()
     };
     let quick = [
         ("breaker.probe_successes", Value::Count(1)),

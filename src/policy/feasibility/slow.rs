@@ -29,8 +29,13 @@ pub fn unseen(policy: &Policy, _: &Facts) -> Vec<Doubt> {
     }
     // Both at once need both changes.
     if doubts.len() > 1 {
-        let all: Vec<_> = doubts.iter().flat_map(|doubt| doubt.candidates.concat()).collect();
-        doubts.iter_mut().for_each(|doubt| doubt.candidates.push(all.clone()));
+        let all: Vec<_> = doubts
+            .iter()
+            .flat_map(|doubt| doubt.candidates.concat())
+            .collect();
+        doubts
+            .iter_mut()
+            .for_each(|doubt| doubt.candidates.push(all.clone()));
     }
     doubts
 }

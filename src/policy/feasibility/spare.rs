@@ -40,7 +40,11 @@ pub fn above(policy: &Policy, facts: &Facts) -> Vec<Doubt> {
         shown(calls),
         shown(room)
     );
-    let fields = &["budget.ratio", "budget.floor_per_second", "retry.max_attempts"];
+    let fields = &[
+        "budget.ratio",
+        "budget.floor_per_second",
+        "retry.max_attempts",
+    ];
     let fitting = |floor: f64| match calls > 0.0 {
         true => Value::Number(number_down((room - floor).max(0.0) / calls)),
         false => Value::Number(ratio),

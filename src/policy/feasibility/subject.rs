@@ -4,7 +4,7 @@
 //! known. An entry answers for what its own fields bring about, and for what its own calls
 //! bring about; all else is its namespace's defaults' to answer for, and told there, once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::blame::entry_path;
 use super::super::fields::FIELDS;
@@ -108,10 +108,39 @@ fn of_known<'a>(
     })
 }
 
+/// The codes that were told of entries, for their own calls.
+#[derive(Debug, Default)]
+pub struct Told(BTreeSet<(String, String, &'static str)>);
+
 impl Subject<'_> {
-    /// Whether a doubt about these fields is this entry's.
-    pub fn answers_for(&self, paths: &[&str]) -> bool {
-        self.has_own_facts || paths.iter().any(|path| self.place_of(path).is_some())
+    /// Whether a doubt is this entry's, and was not told where it comes from.
+    pub fn answers_for(&self, doubt: &Doubt, told: &Told) -> bool {
+        let told_of = |entry: &str| {
+            let key = (
+                self.namespace.written_as.clone(),
+                entry.to_owned(),
+                doubt.code,
+            );
+            told.0.contains(&key)
+        };
+        let gives = doubt
+            .fields
+            .iter()
+            .any(|path| self.place_of(path).is_some());
+        let of_entry = self.about != self.name && told_of(&self.name);
+        let of_defaults = !gives && !self.name.is_empty() && told_of("");
+        (gives || self.has_own_facts) && !of_entry && !of_defaults
+    }
+
+    /// Notes what was doubted, so that it is told once.
+    pub fn note(&self, codes: &[&'static str], told: &mut Told) {
+        if self.about == self.name {
+            let key = |code: &&'static str| {
+                let namespace = self.namespace.written_as.clone();
+                (namespace, self.name.clone(), *code)
+            };
+            told.0.extend(codes.iter().map(key));
+        }
     }
 
     /// Where this entry itself gives the field.
@@ -125,7 +154,9 @@ impl Subject<'_> {
     /// At the first of the fields that this entry gives, else at the entry.
     pub fn finding(&self, doubt: Doubt, proposal: &[Change]) -> Finding {
         let given = doubt.fields.iter();
-        let at = given.filter_map(|path| Some((*path, self.place_of(path)?))).next();
+        let at = given
+            .filter_map(|path| Some((*path, self.place_of(path)?)))
+            .next();
         let entry = entry_path(&self.namespace.written_as, &self.name);
         let (path, place) = match at {
             Some((path, place)) => (path, place),
@@ -151,7 +182,12 @@ impl Subject<'_> {
             dependency: self.about.clone(),
             numbers: BTreeMap::from_iter(doubt.numbers),
             proposal: proposed.collect(),
-            ..Finding::at(self.item.origin.file(), place, format!("{entry}.{path}"), message)
+            ..Finding::at(
+                self.item.origin.file(),
+                place,
+                format!("{entry}.{path}"),
+                message,
+            )
         }
     }
 }

@@ -32,9 +32,8 @@ fn load(text: &str) -> PolicySet {
 
 /// What is found of one entry with this body.
 fn found(body: &str, given: &[(&str, &str)]) -> Vec<Finding> {
-    let text = format!(
-        "version: 1\nnamespaces:\n  default:\n    dependencies:\n      payments: {body}\n"
-    );
+    let text =
+        format!("version: 1\nnamespaces:\n  default:\n    dependencies:\n      payments: {body}\n");
     let mut traffic = Traffic::default();
     traffic.state("default", "payments", &facts(given));
     check(&load(&text), &traffic)
@@ -63,7 +62,12 @@ fn secs(seconds: f64) -> Nanos {
 
 #[test]
 fn the_default_policy_has_no_finding_under_ordinary_traffic() {
-    for (rate, clients) in [("2", "3"), ("50", "10"), ("2000", "200"), ("100000", "10000")] {
+    for (rate, clients) in [
+        ("2", "3"),
+        ("50", "10"),
+        ("2000", "200"),
+        ("100000", "10000"),
+    ] {
         let capacity = (rate.parse::<f64>().unwrap() * 1.5 + 1.0).to_string();
         let ordinary = facts(&[
             ("calls_per_second", rate),
@@ -94,16 +98,30 @@ fn a_policy_file_is_checked_within_its_facts_and_each_finding_names_who_it_is_fo
     assert_eq!(check(&set, &traffic), []);
     // Nobody wrote an entry for it: the defaults are what has to change.
     traffic.state("default", "rare", &facts(&[("calls_per_second", "0.1")]));
-    traffic.state("default", "openai:gpt", &facts(&[("calls_per_second", "0.1")]));
+    traffic.state(
+        "default",
+        "openai:gpt",
+        &facts(&[("calls_per_second", "0.1")]),
+    );
     let findings = check(&set, &traffic);
     let about: Vec<_> = findings
         .iter()
-        .map(|finding| (finding.dependency.as_str(), finding.field.as_str(), finding.code))
+        .map(|finding| {
+            (
+                finding.dependency.as_str(),
+                finding.field.as_str(),
+                finding.code,
+            )
+        })
         .collect();
     assert_eq!(
         about,
         [
-            ("rare", "namespaces.default.defaults.breaker.min_calls", "breaker-never-opens"),
+            (
+                "rare",
+                "namespaces.default.defaults.breaker.min_calls",
+                "breaker-never-opens"
+            ),
             (
                 "openai:gpt",
                 "namespaces.default.dependencies.\"openai:*\".breaker.min_calls",
@@ -111,7 +129,11 @@ fn a_policy_file_is_checked_within_its_facts_and_each_finding_names_who_it_is_fo
             ),
         ]
     );
-    assert!(findings[0].message.starts_with("for rare: the breaker can never open: "));
+    assert!(
+        findings[0]
+            .message
+            .starts_with("for rare: the breaker can never open: ")
+    );
     assert_eq!((findings[0].place.line, findings[1].place.line), (4, 6));
     // The same calls for all: told once, where the fields stand.
     let everywhere = Traffic::everywhere(facts(&[("calls_per_second", "0.1")]));
@@ -135,5 +157,9 @@ fn a_huge_file_is_looked_at_until_there_are_a_thousand_findings() {
     let text = format!("version: 1\nnamespaces:\n  default:\n    dependencies:\n{entries}");
     let findings = check(&load(&text), &Traffic::default());
     assert_eq!(findings.len(), super::MAX_FINDINGS + 1);
-    assert!(findings.iter().any(|finding| finding.code == "more-findings"));
+    assert!(
+        findings
+            .iter()
+            .any(|finding| finding.code == "more-findings")
+    );
 }

@@ -148,7 +148,10 @@ mod tests {
             ("layers", "2"),
         ] {
             facts.give(name, text).unwrap();
-            assert!(facts.written().any(|row| row == (name, text.to_owned())), "{name}");
+            assert!(
+                facts.written().any(|row| row == (name, text.to_owned())),
+                "{name}"
+            );
         }
         assert_eq!(facts.written().count(), FACTS.len());
         assert_eq!(Facts::default().over(&facts), facts);
@@ -160,12 +163,17 @@ mod tests {
         let mut facts = Facts::default();
         let mut refusal = |name, text| facts.give(name, text).unwrap_err();
         assert_eq!(refusal("clients", "0"), "0 is not allowed; 1 to 100000000");
-        assert_eq!(refusal("failure_ratio", "1.5"), "1.5 is not allowed; above 0, at most 1");
+        assert_eq!(
+            refusal("failure_ratio", "1.5"),
+            "1.5 is not allowed; above 0, at most 1"
+        );
         assert_eq!(
             refusal("deadline", "2"),
             "2 is not allowed; a duration from 1ms to 24h, such as 150ms, 2s or 1m30s"
         );
-        assert!(refusal("calls_per_second", "NaN").ends_with("is not allowed; 0.000001 to 1000000000"));
+        assert!(
+            refusal("calls_per_second", "NaN").ends_with("is not allowed; 0.000001 to 1000000000")
+        );
         assert!(refusal("callers", "1").starts_with("unknown field; known here: calls_per_second"));
         assert!(facts.is_empty());
     }

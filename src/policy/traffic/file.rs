@@ -18,9 +18,11 @@ pub fn read(source: &Source) -> Result<Traffic, Vec<Finding>> {
         Ok(Some(root)) => reader.document(&root),
         Ok(None) => {
             let message = "empty; it begins with version: 1".to_owned();
-            reader.findings.push(Finding::of_file(&source.name, message));
+            reader
+                .findings
+                .push(Finding::of_file(&source.name, message));
         }
-        Err(finding) => reader.findings.push(finding),
+        Err(finding) => reader.findings.push(*finding),
     }
     match reader.findings.is_empty() {
         true => Ok(reader.traffic),

@@ -68,7 +68,13 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    fn ask(&mut self, question: Question, client: u64, left: Option<Nanos>, now: Time) -> Option<(Time, Permit)> {
+    fn ask(
+        &mut self,
+        question: Question,
+        client: u64,
+        left: Option<Nanos>,
+        now: Time,
+    ) -> Option<(Time, Permit)> {
         let ask = Ask {
             question,
             caller: client.wrapping_mul(0x517C_C1B7_2722_0A95),
@@ -103,7 +109,13 @@ impl<'a> Fleet<'a> {
             let due = pending.peek().map(|pending| pending.0.0.0);
             if let Some(now) = due.filter(|due| *due <= next) {
                 let (_, client, attempt, began, permit) = pending.pop().unwrap();
-                self.end(&mut pending, &mut permits, (client, attempt, began, permit), now, clients);
+                self.end(
+                    &mut pending,
+                    &mut permits,
+                    (client, attempt, began, permit),
+                    now,
+                    clients,
+                );
             } else {
                 let (client, now) = (call % self.clients, next);
                 if let Some((at, permit)) = self.ask(Question::First, client, self.deadline, now) {
@@ -134,19 +146,37 @@ impl<'a> Fleet<'a> {
         if clients == Clients::GiveUp {
             let reporter = client.wrapping_mul(0x517C_C1B7_2722_0A95);
             let context = self.context(now);
-            report(self.policy, &mut self.record, &permit, &outcome, reporter, &context);
+            report(
+                self.policy,
+                &mut self.record,
+                &permit,
+                &outcome,
+                reporter,
+                &context,
+            );
             return;
         }
         let made_under = MadeUnder::Permit(permit);
         let question = Question::Retry {
             attempt: attempt + 1,
-            previous: Previous { made_under, outcome },
+            previous: Previous {
+                made_under,
+                outcome,
+            },
         };
-        let left = self.deadline.map(|all| all.saturating_sub(now.since(began)));
+        let left = self
+            .deadline
+            .map(|all| all.saturating_sub(now.since(began)));
         if let Some((at, permit)) = self.ask(question, client, left, now) {
             permits.push(permit);
             let index = permits.len() as u64 - 1;
-            pending.push((std::cmp::Reverse((at, index)), client, attempt + 1, began, index));
+            pending.push((
+                std::cmp::Reverse((at, index)),
+                client,
+                attempt + 1,
+                began,
+                index,
+            ));
         }
     }
 }
@@ -157,46 +187,60 @@ fn near_the_edge() -> impl Strategy<Value = (Policy, Facts)> {
         3 => (100_u64..60_000).prop_map(|ms| WindowSize::Time(Nanos::from_millis(ms))),
         1 => (1_u32..60).prop_map(WindowSize::Calls),
     ];
-    let detector = (any::<bool>(), size, 1_u32..40, prop_oneof![3 => Just(0), 1 => 1_u32..30]);
+    let detector = (
+        any::<bool>(),
+        size,
+        1_u32..40,
+        prop_oneof![3 => Just(0), 1 => 1_u32..30],
+    );
     let retry = (1_u32..5, 1_u64..3_000, 0_usize..3);
     let evidence = (1_u32..6, prop_oneof![Just(0.2), Just(0.5), Just(1.0)]);
-    let budget = (prop_oneof![Just(0.0), Just(0.2), Just(1.0)], prop_oneof![Just(0_u64), Just(1_000_000)]);
+    let budget = (
+        prop_oneof![Just(0.0), Just(0.2), Just(1.0)],
+        prop_oneof![Just(0_u64), Just(1_000_000)],
+    );
     let traffic = (-2.5_f64..2.0, 1_u32..12);
-    (detector, retry, evidence, budget, traffic).prop_map(|(detector, retry, evidence, budget, traffic)| {
-        let (adaptive, size, min_calls, row) = detector;
-        let min_calls = match size {
-            WindowSize::Calls(calls) => min_calls.min(calls),
-            WindowSize::Time(_) => min_calls,
-        };
-        let mut policy = match adaptive {
-            true => Policy::default(),
-            false => window(size, min_calls, row),
-        };
-        policy.retry.max_attempts = holdoff_decision::policy::MaxAttempts::Limited(retry.0);
-        policy.retry.initial_delay = Nanos::from_millis(retry.1);
-        policy.retry.jitter = [
-            holdoff_decision::policy::Jitter::Full,
-            holdoff_decision::policy::Jitter::None,
-            holdoff_decision::policy::Jitter::Equal,
-        ][retry.2];
-        policy.breaker.min_reporters = evidence.0;
-        policy.breaker.max_reporter_share = holdoff_decision::Share::from_ratio(evidence.1).unwrap();
-        policy.budget.ratio = holdoff_decision::Share::from_ratio(budget.0).unwrap();
-        policy.budget.floor_micros_per_second = budget.1;
-        let facts = Facts {
-            calls_per_second: Some(10_f64.powf(traffic.0)),
-            clients: Some(traffic.1),
-            ..Facts::default()
-        };
-        (policy, facts)
-    })
+    (detector, retry, evidence, budget, traffic).prop_map(
+        |(detector, retry, evidence, budget, traffic)| {
+            let (adaptive, size, min_calls, row) = detector;
+            let min_calls = match size {
+                WindowSize::Calls(calls) => min_calls.min(calls),
+                WindowSize::Time(_) => min_calls,
+            };
+            let mut policy = match adaptive {
+                true => Policy::default(),
+                false => window(size, min_calls, row),
+            };
+            policy.retry.max_attempts = holdoff_decision::policy::MaxAttempts::Limited(retry.0);
+            policy.retry.initial_delay = Nanos::from_millis(retry.1);
+            policy.retry.jitter = [
+                holdoff_decision::policy::Jitter::Full,
+                holdoff_decision::policy::Jitter::None,
+                holdoff_decision::policy::Jitter::Equal,
+            ][retry.2];
+            policy.breaker.min_reporters = evidence.0;
+            policy.breaker.max_reporter_share =
+                holdoff_decision::Share::from_ratio(evidence.1).unwrap();
+            policy.budget.ratio = holdoff_decision::Share::from_ratio(budget.0).unwrap();
+            policy.budget.floor_micros_per_second = budget.1;
+            let facts = Facts {
+                calls_per_second: Some(10_f64.powf(traffic.0)),
+                clients: Some(traffic.1),
+                ..Facts::default()
+            };
+            (policy, facts)
+        },
+    )
 }
 
 /// Long enough for a full window, for the evidence to settle, and for a few calls.
 fn long_enough(policy: &Policy, apart: Nanos) -> Nanos {
     let calls = 100_u64;
     let span = match &policy.breaker.detect {
-        Detect::Window(Window { size: WindowSize::Time(span), .. }) => Nanos(span.0 * 4),
+        Detect::Window(Window {
+            size: WindowSize::Time(span),
+            ..
+        }) => Nanos(span.0 * 4),
         Detect::Window(_) | Detect::Adaptive => Nanos::from_secs(400),
     };
     Nanos(apart.0 * calls).saturating_add(span)
@@ -209,7 +253,7 @@ proptest! {
     fn a_breaker_opens_just_where_the_check_says_that_it_can((policy, facts) in near_the_edge(), seed in any::<u64>()) {
         let apart = secs(1.0 / facts.calls_per_second.unwrap());
         let until = long_enough(&policy, apart);
-        let mut opens = |clients, seed| Fleet::new(&policy, &facts, seed).run(apart, until, clients);
+        let opens = |clients, seed| Fleet::new(&policy, &facts, seed).run(apart, until, clients);
         match verdict(&policy, &facts).unwrap() {
             Verdict::Never => for seed in seed..seed.saturating_add(3) {
                 prop_assert!(!opens(Clients::Retry, seed), "it opened");

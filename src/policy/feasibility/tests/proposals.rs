@@ -20,7 +20,18 @@ pub fn any_facts() -> impl Strategy<Value = Facts> {
     let share = some(&["0.01", "0.3", "0.6", "1"]);
     let checkers = some(&["1", "7", "100", "5000"]);
     let layers = some(&["1", "2", "4", "10"]);
-    let given = (rates, clients, capacity, spans(), spans(), spans(), spans(), share, checkers, layers);
+    let given = (
+        rates,
+        clients,
+        capacity,
+        spans(),
+        spans(),
+        spans(),
+        spans(),
+        share,
+        checkers,
+        layers,
+    );
     given.prop_map(|given| {
         let mut facts = Facts::default();
         let mut give = |name: &str, text: Option<&str>| {
@@ -50,13 +61,19 @@ pub fn any_policy() -> impl Strategy<Value = Policy> {
             .boxed()
     };
     let count = |path: &'static str, counts: &'static [u32]| {
-        proptest::sample::select(counts).prop_map(move |n| (path, Value::Count(n))).boxed()
+        proptest::sample::select(counts)
+            .prop_map(move |n| (path, Value::Count(n)))
+            .boxed()
     };
     let number = |path: &'static str, numbers: &'static [f64]| {
-        proptest::sample::select(numbers).prop_map(move |n| (path, Value::Number(n))).boxed()
+        proptest::sample::select(numbers)
+            .prop_map(move |n| (path, Value::Number(n)))
+            .boxed()
     };
     let word = |path: &'static str, words: &'static [&'static str]| {
-        proptest::sample::select(words).prop_map(move |n| (path, Value::Word(n))).boxed()
+        proptest::sample::select(words)
+            .prop_map(move |n| (path, Value::Word(n)))
+            .boxed()
     };
     let change = prop_oneof![
         count("retry.max_attempts", &[1, 2, 4, 10, 1000]),
@@ -152,12 +169,18 @@ proptest! {
 /// Laws are also of files: the proposal is put where it says, and the check runs again.
 #[test]
 fn a_proposal_put_into_the_file_ends_the_finding_there() {
-    let given = [("calls_per_second", "2"), ("clients", "4"), ("recovery_goal", "5s"), ("deadline", "1s")];
+    let given = [
+        ("calls_per_second", "2"),
+        ("clients", "4"),
+        ("recovery_goal", "5s"),
+        ("deadline", "1s"),
+    ];
     let body = "{breaker: {window: 10s, min_calls: 50}, retry: {jitter: none, initial_delay: 1s}}";
     let mut open = found(body, &given);
     let before = open.len();
     assert!(before >= 4, "{open:#?}");
-    let mut text = format!("version: 1\nnamespaces: {{default: {{dependencies: {{payments: {body}}}}}}}\n");
+    let mut text =
+        format!("version: 1\nnamespaces: {{default: {{dependencies: {{payments: {body}}}}}}}\n");
     let mut steps = 0;
     while let Some(finding) = open.iter().find(|finding| !finding.proposal.is_empty()) {
         let (code, mut document): (_, serde_json::Value) = (finding.code, json(&text));
@@ -175,7 +198,10 @@ fn a_proposal_put_into_the_file_ends_the_finding_there() {
         let mut traffic = Traffic::default();
         traffic.state("default", "payments", &facts(&given));
         open = check(&load(&text), &traffic);
-        assert!(open.iter().all(|left| left.code != code), "{code}: {open:#?}");
+        assert!(
+            open.iter().all(|left| left.code != code),
+            "{code}: {open:#?}"
+        );
         steps += 1;
         assert!(steps <= 10, "proposals chase each other: {text}");
     }
