@@ -30,6 +30,8 @@ mod subject;
 #[cfg(test)]
 mod tests;
 
+use std::ops::ControlFlow;
+
 use holdoff_decision::Policy;
 
 pub use self::deadline::attempts_that_fit;
@@ -101,13 +103,16 @@ pub fn check(set: &PolicySet, traffic: &Traffic) -> Vec<Finding> {
         findings.extend(too_many_names(name, namespace));
     }
     let mut told = Told::default();
-    for subject in subject::all(set, traffic) {
-        if findings.len() >= MAX_FINDINGS {
-            findings.truncate(MAX_FINDINGS);
-            findings.push(more());
-            break;
+    let looked = subject::each(set, traffic, |subject| {
+        findings.extend(judged(subject, &mut told));
+        match findings.len() > MAX_FINDINGS {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
         }
-        findings.extend(judged(&subject, &mut told));
+    });
+    if looked.is_break() {
+        findings.truncate(MAX_FINDINGS);
+        findings.push(more());
     }
     tidy(findings)
 }

@@ -64,7 +64,11 @@ fn place(found: &Found) -> String {
     if !found.field.is_empty() {
         text.push_str(&format!(": {}", escape(&found.field)));
     }
-    format!("{text}: {}", escape(&found.message))
+    match text.is_empty() {
+        // It is about all files.
+        true => escape(&found.message).into_owned(),
+        false => format!("{text}: {}", escape(&found.message)),
+    }
 }
 
 /// A resolved policy.

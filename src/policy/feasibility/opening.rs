@@ -1,14 +1,16 @@
 //! Breakers that never open, however long everything fails.
 //!
-//! Judged by running the breaker itself ([`drive`]), three times over:
+//! Judged by running the service's rules ([`drive`]):
 //!
 //! ```text
 //! opens     it opens on nine tenths of the first attempts alone
-//! never     it does not even on a tenth more, with every retry that the policy grants
+//! never     it does not on the calls, nor on a tenth fewer or more, with every retry that the
+//!           policy grants
 //! barely    in between: it takes retries, or luck
 //! ```
 //!
-//! so that an even stream that comes a little earlier or later, or other draws, do not make
+//! A window of time that could be filled by other draws than those that were tried counts as
+//! "barely". So an even stream that comes a little earlier or later, or other draws, do not make
 //! this a lie. Where supervisors retry for ever (`max_attempts: unlimited`) and no rate of
 //! calls is known, the calls are one a caller and its retries.
 
@@ -85,20 +87,35 @@ pub fn verdict(policy: &Policy, facts: &Facts) -> Option<Verdict> {
     if drive::without_retries(policy, &fewer).opened {
         return Some(Verdict::Opens);
     }
-    let more = calls(facts, Some(rate * 1.1));
-    let mut ends = DRAWS
-        .iter()
-        .map(|unit| drive::with_retries(policy, &more, *unit));
-    let never = ends.all(|end| match end {
-        Ended::Opened => false,
-        Ended::Never => true,
-        Ended::TooLong => cannot_fill(policy, rate * 1.1),
+    // More calls are not always more evidence: fewer of them may leave the budget more to give.
+    if may_fill(policy, facts, rate) {
+        return Some(Verdict::Barely);
+    }
+    let near = [0.9, 1.0, 1.1].map(|part| rate * part);
+    let never = near.into_iter().all(|rate| {
+        let calls = calls(facts, Some(rate));
+        let mut ends = DRAWS
+            .iter()
+            .map(|unit| drive::with_retries(policy, &calls, *unit));
+        ends.all(|end| match end {
+            Ended::Opened => false,
+            Ended::Never => true,
+            Ended::TooLong => cannot_fill(policy, rate) && row(policy) == 0,
+        })
     });
     Some(if never {
         Verdict::Never
     } else {
         Verdict::Barely
     })
+}
+
+/// Failures in a row that trip; 0: none do.
+fn row(policy: &Policy) -> u32 {
+    match &policy.breaker.detect {
+        Detect::Window(window) => window.consecutive_failures,
+        Detect::Adaptive => 0,
+    }
 }
 
 fn calls(facts: &Facts, per_second: Option<f64>) -> Calls {
@@ -112,18 +129,30 @@ fn calls(facts: &Facts, per_second: Option<f64>) -> Calls {
     }
 }
 
-/// Whether a window of time never holds `min_calls`, whatever the budget grants, and no row
-/// of failures trips it.
+/// Whether a window of time never holds `min_calls`, whatever is drawn.
 fn cannot_fill(policy: &Policy, per_second: f64) -> bool {
+    let Detect::Window(window) = &policy.breaker.detect else {
+        return false;
+    };
+    match window.size {
+        WindowSize::Time(span) => {
+            let first = (per_second * span.as_secs_f64()).floor() + 1.0;
+            first + retries(policy, per_second, span) < f64::from(window.min_calls)
+        }
+        WindowSize::Calls(_) => false,
+    }
+}
+
+/// Whether other draws than those of a run could fill a window all the same.
+fn may_fill(policy: &Policy, facts: &Facts, per_second: f64) -> bool {
     match &policy.breaker.detect {
-        Detect::Window(window) if window.consecutive_failures == 0 => match window.size {
-            WindowSize::Time(span) => {
-                let first = per_second * span.as_secs_f64() + 1.0;
-                first + retries(policy, per_second, span) < f64::from(window.min_calls)
-            }
-            WindowSize::Calls(_) => false,
-        },
-        Detect::Window(_) | Detect::Adaptive => false,
+        Detect::Window(window) => {
+            let of_time = matches!(window.size, WindowSize::Time(_));
+            let failing = facts.failure_ratio.unwrap_or(Share::ONE);
+            let fails = failing >= window.failure_ratio;
+            of_time && fails && !cannot_fill(policy, per_second)
+        }
+        Detect::Adaptive => false,
     }
 }
 
@@ -132,7 +161,8 @@ fn retries(policy: &Policy, per_second: f64, span: Nanos) -> f64 {
     let ttl = policy.budget.ttl;
     let allowed = policy.budget.ratio.as_ratio() * (per_second * ttl.as_secs_f64() + 1.0)
         + policy.budget.floor_micros_per_second as f64 / 1e6 * ttl.as_secs_f64();
-    let of_budget = allowed.floor() * (span.0.div_ceil(ttl.0.max(1)) + 1) as f64;
+    // So many windows of the budget cover it.
+    let of_budget = allowed.floor() * span.0.div_ceil(ttl.0.max(1)) as f64;
     match policy.retry.max_attempts {
         MaxAttempts::Unlimited => of_budget,
         MaxAttempts::Limited(attempts) => {

@@ -5,6 +5,7 @@
 //! bring about; all else is its namespace's defaults' to answer for, and told there, once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use super::super::blame::entry_path;
 use super::super::fields::FIELDS;
@@ -32,79 +33,84 @@ pub struct Subject<'a> {
     has_own_facts: bool,
 }
 
-/// All that is to be judged. A namespace that lets every call pass has nothing to be wrong.
-pub fn all<'a>(set: &'a PolicySet, traffic: &'a Traffic) -> impl Iterator<Item = Subject<'a>> {
-    let written = set.written_namespaces();
-    let named: Vec<&str> = written.iter().map(|(name, _)| *name).collect();
+/// Shows each that is to be judged to `look`, until that has seen enough: the entries, then
+/// the dependencies that no entry is written for. A namespace that lets every call pass has
+/// nothing to be wrong.
+pub fn each(
+    set: &PolicySet,
+    traffic: &Traffic,
+    mut look: impl FnMut(&Subject<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let mut namespaces = set.written_namespaces();
+    namespaces.retain(|(_, namespace)| !namespace.bypass());
+    for (name, namespace) in &namespaces {
+        let usual = traffic.of(name, "");
+        for (entry, item) in namespace.items() {
+            look(&of_entry(name, namespace, entry, item, traffic, &usual))?;
+        }
+    }
     // What is known of namespaces that only `*` lets in.
-    let others = traffic
-        .namespaces()
-        .into_iter()
-        .filter(move |name| !named.contains(name))
-        .filter_map(|name| Some((name, set.namespace(name)?)));
-    let others: Vec<_> = others.collect();
-    let entries = written
-        .iter()
-        .filter(|(_, namespace)| !namespace.bypass())
-        .flat_map(|(name, namespace)| of_entries(name, namespace, traffic))
-        .collect::<Vec<_>>();
-    let known = written.into_iter().chain(others);
-    let known = known
-        .filter(|(_, namespace)| !namespace.bypass())
-        .flat_map(|(name, namespace)| of_known(name, namespace, traffic));
-    entries.into_iter().chain(known)
+    let written = set.written_namespaces();
+    let others = traffic.namespaces().into_iter();
+    let others = others
+        .filter(|name| written.iter().all(|(known, _)| known != name))
+        .filter_map(|name| Some((name, set.namespace(name)?)))
+        .filter(|(_, namespace)| !namespace.bypass());
+    for (name, namespace) in namespaces.iter().copied().chain(others) {
+        for dependency in traffic.names(name) {
+            if let Some(subject) = of_known(name, namespace, dependency, traffic) {
+                look(&subject)?;
+            }
+        }
+    }
+    ControlFlow::Continue(())
 }
 
-fn of_entries<'a>(
+fn of_entry<'a>(
     name: &str,
     namespace: &'a NamespacePolicy,
+    entry: String,
+    item: &'a Item,
     traffic: &Traffic,
-) -> Vec<Subject<'a>> {
-    let usual = traffic.of(name, "");
-    let items = namespace.items().into_iter();
-    items
-        .map(|(entry, item)| {
-            let facts = traffic.of(name, &entry);
-            Subject {
-                namespace,
-                about: entry.clone(),
-                item,
-                own: usize::from(!entry.is_empty()),
-                resolved: namespace.layered(item),
-                has_own_facts: entry.is_empty() || facts != usual,
-                facts,
-                name: entry,
-            }
-        })
-        .collect()
+    usual: &Facts,
+) -> Subject<'a> {
+    let facts = traffic.of(name, &entry);
+    Subject {
+        namespace,
+        about: entry.clone(),
+        item,
+        own: usize::from(!entry.is_empty()),
+        resolved: namespace.layered(item),
+        has_own_facts: entry.is_empty() || facts != *usual,
+        facts,
+        name: entry,
+    }
 }
 
-/// Dependencies that no entry is written for, but of which something is known.
+/// A dependency that no entry is written for, but of which something is known.
 fn of_known<'a>(
-    name: &'a str,
+    name: &str,
     namespace: &'a NamespacePolicy,
-    traffic: &'a Traffic,
-) -> impl Iterator<Item = Subject<'a>> {
-    let names = traffic.names(name).into_iter();
-    names.filter_map(move |dependency| {
-        let (item, named) = namespace.winner(dependency);
-        let entry = match named {
-            Named::Exact => return None,
-            Named::Pattern => namespace.pattern_of(dependency),
-            Named::Defaults => String::new(),
-        };
-        let facts = traffic.of(name, dependency);
-        let other = facts != traffic.of(name, &entry);
-        other.then(|| Subject {
-            namespace,
-            own: usize::from(!entry.is_empty()),
-            about: dependency.to_owned(),
-            name: entry,
-            item,
-            resolved: namespace.layered(item),
-            facts,
-            has_own_facts: true,
-        })
+    dependency: &str,
+    traffic: &Traffic,
+) -> Option<Subject<'a>> {
+    let (item, named) = namespace.winner(dependency);
+    let entry = match named {
+        Named::Exact => return None,
+        Named::Pattern => namespace.pattern_of(dependency),
+        Named::Defaults => String::new(),
+    };
+    let facts = traffic.of(name, dependency);
+    let other = facts != traffic.of(name, &entry);
+    other.then(|| Subject {
+        namespace,
+        own: usize::from(!entry.is_empty()),
+        about: dependency.to_owned(),
+        name: entry,
+        item,
+        resolved: namespace.layered(item),
+        facts,
+        has_own_facts: true,
     })
 }
 

@@ -37,7 +37,7 @@ fn a_breaker_that_never_opens_is_told_with_the_calls_that_fall_in_a_window() {
     );
     assert_eq!(
         finding.message,
-        "the breaker can never open: 20 calls fall in window 10s and 28 retries at most, min_calls is 50"
+        "the breaker can never open: 20 calls fall in window 10s and 14 retries at most, min_calls is 50"
     );
     assert_eq!(
         finding.field,

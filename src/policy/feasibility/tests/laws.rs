@@ -9,6 +9,7 @@ use holdoff_decision::{
     Question, Record, Sample, Time, acquire, report,
 };
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 
 use super::super::budget::grants;
 use super::super::calendar::too_short;
@@ -244,6 +245,21 @@ fn long_enough(policy: &Policy, apart: Nanos) -> Nanos {
         Detect::Window(_) | Detect::Adaptive => Nanos::from_secs(400),
     };
     Nanos(apart.0 * calls).saturating_add(span)
+}
+
+#[test]
+fn the_edge_is_met_from_both_sides() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let verdicts: Vec<Verdict> = (0..300)
+        .map(|_| {
+            let (policy, facts) = near_the_edge().new_tree(&mut runner).unwrap().current();
+            verdict(&policy, &facts).unwrap()
+        })
+        .collect();
+    for each in [Verdict::Opens, Verdict::Barely, Verdict::Never] {
+        let count = verdicts.iter().filter(|verdict| **verdict == each).count();
+        assert!(count >= 10, "{each:?}: {count} of 300");
+    }
 }
 
 proptest! {
