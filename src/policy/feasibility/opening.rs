@@ -91,6 +91,10 @@ pub fn verdict(policy: &Policy, facts: &Facts) -> Option<Verdict> {
     if may_fill(policy, facts, rate) {
         return Some(Verdict::Barely);
     }
+    // Counted, there is nothing that a run could add.
+    if row(policy) == 0 && cannot_fill(policy, rate * 1.1) {
+        return Some(Verdict::Never);
+    }
     let near = [0.9, 1.0, 1.1].map(|part| rate * part);
     let never = near.into_iter().all(|rate| {
         let calls = calls(facts, Some(rate));
@@ -186,7 +190,10 @@ impl Found {
         Self {
             per_second: facts.calls_per_second,
             failing: calls.failing,
-            suspicion: drive::without_retries(policy, &calls).suspicion,
+            suspicion: match policy.breaker.detect {
+                Detect::Adaptive => drive::without_retries(policy, &calls).suspicion,
+                Detect::Window(_) => 0.0,
+            },
         }
     }
 
