@@ -1,7 +1,7 @@
 //! `holdoff policy`: checks, shows, compares, stores and removes policies. Checking and the
 //! schema need no service; showing and comparing work from files or from a service.
 
-use std::{io::Read, path::PathBuf, time::Duration};
+use std::{io::Read, path::PathBuf};
 
 use clap::{Args, Subcommand};
 use holdoff_client::proto::{
@@ -9,16 +9,17 @@ use holdoff_client::proto::{
     ListPoliciesResponse, PolicyValue, PutPolicyRequest,
 };
 
-use self::files::Checked;
+use self::{check::CheckArgs, files::Checked};
 use super::{
     Context,
     connection::{Connection, bounded},
     escape::escape_lines,
     exit::{Exit, Failure},
     output::{self, Format},
-    overrides, span,
+    overrides,
 };
 
+mod check;
 mod files;
 mod render;
 mod shadow;
@@ -31,7 +32,9 @@ const FILES: &str = "HOLDOFF_POLICY_FILES";
 
 const EXAMPLES: &str = "\
 Examples:
-  holdoff policy check --policies policies.yaml --deadline 2s
+  holdoff policy check --policies policies.yaml --calls-per-second 20 --clients 5 --deadline 2s
+  holdoff policy check --policies policies.yaml --traffic facts.yaml --output json
+  holdoff policy check --live
   holdoff policy show payments
   holdoff policy show payments --policies policies.yaml
   holdoff policy show
@@ -42,8 +45,8 @@ Examples:
   holdoff policy schema > policy.schema.json
   holdoff policy shadow put payments --file candidate.yaml
 
-Exit codes: 0 done, or no difference; 1 it would be refused, was refused, or differs; 2 wrong use,
-3 service unreachable.";
+Exit codes: 0 done, or no difference; 1 it would be refused, was refused, cannot
+work, or differs; 2 wrong use, 3 service unreachable.";
 
 /// Checks, shows, compares and stores policies.
 #[derive(Debug, Args)]
@@ -55,7 +58,7 @@ pub struct PolicyArgs {
 
 #[derive(Debug, Subcommand)]
 enum PolicyCommand {
-    /// Check policy files as a service would, and for what cannot work. Needs no service.
+    /// Check policies as a service would, and for what cannot work. Files need no service
     Check(CheckArgs),
     /// Show the policy that a dependency gets, each value with where it came from
     Show(ShowArgs),
@@ -70,19 +73,6 @@ enum PolicyCommand {
     /// Print the JSON Schema of a policy file
     Schema,
     Shadow(shadow::ShadowArgs),
-}
-
-#[derive(Debug, Args)]
-struct CheckArgs {
-    /// A policy file or a folder of them
-    #[arg(long, value_name = "PATH", env = FILES)]
-    policies: PathBuf,
-    /// How long callers wait: finds attempts that can never run in that time
-    #[arg(long, value_name = "DURATION", value_parser = span::parse_positive)]
-    deadline: Option<Duration>,
-    /// Warnings, too, are exit code 1
-    #[arg(long)]
-    strict: bool,
 }
 
 #[derive(Debug, Args)]
@@ -145,7 +135,7 @@ struct DeleteArgs {
 /// As the files are, and as the service answers.
 pub async fn run(context: &Context, args: PolicyArgs) -> Result<Exit, Failure> {
     match args.command {
-        PolicyCommand::Check(args) => Ok(check(context, &args)),
+        PolicyCommand::Check(args) => check::run(context, args).await,
         PolicyCommand::Show(args) => show(context, args).await,
         PolicyCommand::List => list(context).await,
         PolicyCommand::Diff(args) => diff(context, args).await,
@@ -159,28 +149,10 @@ pub async fn run(context: &Context, args: PolicyArgs) -> Result<Exit, Failure> {
     }
 }
 
-fn check(context: &Context, args: &CheckArgs) -> Exit {
-    let checked = files::check(&args.policies, args.deadline);
-    output::print(&match context.format {
-        Format::Json => output::pretty(&checked),
-        Format::Table => {
-            render::checked(context.ink, &args.policies.display().to_string(), &checked)
-        }
-    });
-    if checked.errors.is_empty() && (checked.warnings.is_empty() || !args.strict) {
-        Exit::Done
-    } else {
-        Exit::No
-    }
-}
-
 /// The files, or what is wrong with them, printed.
 fn load(context: &Context, path: &std::path::Path) -> Result<files::Policies, Failure> {
     files::load(path).map_err(|errors| {
-        let checked = Checked {
-            errors,
-            ..Checked::default()
-        };
+        let checked = Checked::of(errors);
         Failure::No(
             render::checked(context.ink, &path.display().to_string(), &checked)
                 .trim_end()

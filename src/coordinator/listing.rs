@@ -27,6 +27,10 @@ pub struct Shown {
     pub live: bool,
     /// `None`: its policy plans no health checks.
     pub check: Option<ShownCheck>,
+    /// Sessions that follow its state.
+    pub followers: u32,
+    /// The window of its budget.
+    pub budget_ttl: Nanos,
     pub now: Time,
 }
 
@@ -128,7 +132,10 @@ impl<S: Store> Coordinator<S> {
             )
             .await;
         match seen {
-            Ok(shown) => Ok(shown),
+            Ok(shown) => Ok(Shown {
+                followers: self.watchers.followers(self.id(key)),
+                ..shown
+            }),
             Err(_) => self.show_named(key, &context),
         }
     }
@@ -157,6 +164,8 @@ impl<S: Store> Coordinator<S> {
             order: None,
             live: false,
             check: shown_check(policy, None, context.now),
+            followers: 0,
+            budget_ttl: policy.budget.ttl,
             now: context.now,
         })
     }
@@ -210,6 +219,8 @@ fn shown(slot: &Slot, context: &Context) -> Shown {
         order: slot.record.order_at(context.now).cloned(),
         live: true,
         check: shown_check(&slot.policy, slot.checks(), context.now),
+        followers: 0,
+        budget_ttl: slot.policy.budget.ttl,
         now: context.now,
     }
 }

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     durable::{self, AuditEntry, AuditRecord, Change, StoredPolicy, TimeLeft},
     permit::DependencyId,
-    policy::{EntryView, Explained, Finding, Overlay, PolicySet, watch::Reading},
+    policy::{EntryView, Explained, Finding, Overlay, PolicySet, Traffic, watch::Reading},
     store::{Slot, Store, StoreError},
     telemetry::Counter,
 };
@@ -307,16 +307,20 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Checks a whole policy file: what would be refused, or else what is worth a look.
-    pub fn check_policy(&self, document: &str) -> (bool, Vec<Finding>) {
+    /// Checks a whole policy file: what would be refused, or else what cannot work.
+    pub async fn check_policy(&self, document: String, traffic: Traffic) -> Vec<Finding> {
         let source = crate::policy::Source {
             name: "document".into(),
-            text: document.into(),
+            text: document,
         };
-        match PolicySet::load(&[source], &[]) {
-            Ok(set) => (true, crate::policy::check(&set)),
-            Err(findings) => (false, findings),
-        }
+        // On a thread of its own: it runs the rules over minutes of stated traffic.
+        let checked = tokio::task::spawn_blocking(move || {
+            match PolicySet::load(std::slice::from_ref(&source), &[]) {
+                Ok(set) => crate::policy::check(&set, &traffic),
+                Err(findings) => findings,
+            }
+        });
+        checked.await.unwrap_or_else(not_checked)
     }
 
     /// A page of audit records.
@@ -440,12 +444,12 @@ pub(super) async fn load(
 ) -> Result<InForce, Vec<Finding>> {
     let loaded =
         tokio::task::spawn_blocking(move || InForce::load(sources, overlays, candidates)).await;
-    loaded.unwrap_or_else(|failed| {
-        Err(vec![Finding::of_file(
-            crate::policy::API,
-            format!("not checked: {failed}"),
-        )])
-    })
+    loaded.unwrap_or_else(|failed| Err(not_checked(failed)))
+}
+
+fn not_checked(failed: tokio::task::JoinError) -> Vec<Finding> {
+    let message = format!("not checked: {failed}");
+    vec![Finding::of_file(crate::policy::API, message)]
 }
 
 fn durable_key(key: Key<'_>) -> durable::Key {

@@ -2,6 +2,7 @@
 
 mod asked;
 mod candidates;
+mod checked;
 
 use std::{future::Future, sync::Arc, time::SystemTime};
 
@@ -13,7 +14,6 @@ use super::{ending::Ending, read, shown, status, watch};
 use crate::{
     coordinator::{Coordinator, Event, Filter, Refusal, Shown},
     durable::DurableError,
-    policy::Finding,
     proto::{self, operator_service_server::OperatorService},
     store::Store,
 };
@@ -275,20 +275,7 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::CheckPolicyRequest>,
     ) -> Answer<proto::CheckPolicyResponse> {
-        let document = &request.get_ref().document;
-        answer(read::limited("document", document, FILE_MAX).map(|()| {
-            let (taken, findings) = self.coordinator.check_policy(document);
-            let severity = match taken {
-                true => proto::FindingSeverity::Warning,
-                false => proto::FindingSeverity::Error,
-            };
-            let findings = findings
-                .into_iter()
-                .map(|finding| written(finding, severity));
-            proto::CheckPolicyResponse {
-                findings: findings.collect(),
-            }
-        }))
+        answer(checked::check(&self.coordinator, request.into_inner()).await)
     }
 
     async fn put_candidate(
@@ -487,14 +474,5 @@ impl EventFilter {
         let whole_service = event.namespace.is_empty();
         let of_namespace = event.namespace == self.namespace || whole_service;
         of_namespace && (self.dependency.is_empty() || event.dependency == self.dependency)
-    }
-}
-
-fn written(finding: Finding, severity: proto::FindingSeverity) -> proto::Finding {
-    proto::Finding {
-        severity: severity.into(),
-        field: finding.field,
-        message: finding.message,
-        line: finding.place.line,
     }
 }

@@ -47,6 +47,9 @@ pub fn dependency(shown: &Shown) -> proto::Dependency {
         shadow_state: view.shadow.map_or(0, |state| answer::state(state).into()),
         live: shown.live,
         check: shown.check.as_ref().map(check),
+        active_instances: view.active.max(shown.followers),
+        calls_per_second: view.calls_per_second(shown.budget_ttl),
+        usual_latency: view.latency.map(answer::span),
     }
 }
 

@@ -13,6 +13,7 @@ mod killed;
 mod names;
 mod operators;
 mod overrides;
+mod policy_check;
 mod probes;
 mod process;
 mod recording;

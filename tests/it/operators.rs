@@ -738,6 +738,7 @@ async fn a_check_finds_what_would_be_refused_and_stores_nothing() {
     let mut check = async |document: &str| {
         let request = CheckPolicyRequest {
             document: document.into(),
+            ..CheckPolicyRequest::default()
         };
         client
             .operates
