@@ -5,3 +5,11 @@
 //! values. Reading YAML and printing are the command line's.
 
 #![forbid(unsafe_code)]
+
+pub mod results;
+pub mod scenario;
+pub mod strategy;
+
+pub use results::Results;
+pub use scenario::Scenario;
+pub use strategy::Strategy;
