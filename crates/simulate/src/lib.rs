@@ -6,10 +6,21 @@
 
 #![forbid(unsafe_code)]
 
+mod assertions;
+mod dependency;
+mod measure;
+mod operation;
+mod queue;
+mod random;
+pub mod reference;
 pub mod results;
+pub mod run;
 pub mod scenario;
 pub mod strategy;
+mod timeline;
+mod world;
 
 pub use results::Results;
+pub use run::{Progress, run};
 pub use scenario::Scenario;
 pub use strategy::Strategy;
