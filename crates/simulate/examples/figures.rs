@@ -57,6 +57,19 @@ fn main() {
             c.rejected_for_load,
             began.elapsed(),
         );
+        if std::env::var_os("SERIES").is_some() {
+            let s = &it.series;
+            for k in 0..s.calls_per_second.len() {
+                println!(
+                    "{:.1} {:6.0} calls {:6.0} good {:6.0} late {:?}",
+                    k as f64 * s.bucket_s,
+                    s.calls_per_second[k],
+                    s.goodput_per_second[k],
+                    s.late[k],
+                    s.state.get(k)
+                );
+            }
+        }
         for verdict in results.verdicts {
             println!(
                 "    {} {}: {} ({})",
