@@ -12,11 +12,23 @@ fn main() {
     let mut scenario: Scenario = serde_saphyr::from_str(&text).expect("a scenario");
     scenario.clients = args[1].parse().expect("a number of clients");
     let seeds: Vec<u64> = (1..=args[2].parse().expect("a number of seeds")).collect();
-    let policy = match scenario.name.as_str() {
+    let mut policy = match scenario.name.as_str() {
         "herd" => reference::herd(Nanos::from_secs(1)),
         "storm" => reference::storm(),
         _ => Policy::default(),
     };
+    if let Ok(ms) = std::env::var("RAMP_MS") {
+        policy.ramp.step = Nanos::from_millis(ms.parse().unwrap());
+    }
+    if let Ok(ms) = std::env::var("SPREAD_MS") {
+        policy.breaker.spread = Nanos::from_millis(ms.parse().unwrap());
+    }
+    if let Ok(ms) = std::env::var("HORIZON_MS") {
+        policy.ramp.horizon = Nanos::from_millis(ms.parse().unwrap());
+    }
+    if let Ok(n) = std::env::var("SUCC") {
+        policy.breaker.probe_successes = n.parse().unwrap();
+    }
     let named: Vec<Strategy> = args[3..]
         .iter()
         .filter_map(|it| Strategy::from_name(it))

@@ -193,6 +193,7 @@ fn a_tally_of_absurd_numbers_is_taken_and_counts_never_wrap() {
                 throttled: u32::MAX,
                 rejected: u32::MAX,
                 slow: u32::MAX,
+                latency_sum: Nanos::ZERO,
             };
             fleet.tally(tally);
         }
