@@ -5,3 +5,6 @@
 //! values. Reading YAML and printing are the command line's.
 
 #![forbid(unsafe_code)]
+
+pub mod plot;
+pub mod published;
