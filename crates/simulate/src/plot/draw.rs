@@ -27,6 +27,8 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0x9a, 0x6f, 0xd0),
     RGBColor(0x8a, 0x8f, 0x1e),
 ];
+/// Of two that are emphasised.
+const SECOND: RGBColor = RGBColor(0x8a, 0x5c, 0xf0);
 const BANDS: [RGBColor; 4] = [
     RGBColor(0xd5, 0x5e, 0x00),
     RGBColor(0xe0, 0x9a, 0x00),
@@ -69,7 +71,7 @@ pub(super) fn svg(chart: &Chart) -> String {
 
 fn onto(text: &mut String, chart: &Chart) -> Result<(), Failed<'static>> {
     let root = SVGBackend::with_string(text, chart.size).into_drawing_area();
-    let title = ("sans-serif", 17).into_font().color(&INK);
+    let title = ("sans-serif", 20).into_font().color(&INK);
     // plotters centres titles; they begin at the left here, where the eye does.
     root.draw(&Text::new(chart.title.clone(), (14, 12), title))
         .map_err(as_static)?;
@@ -105,7 +107,7 @@ where
     X::CoordDescType: ValueFormatter<f64> + Ranged<ValueType = f64>,
     Y::CoordDescType: ValueFormatter<f64> + Ranged<ValueType = f64>,
 {
-    let font = ("sans-serif", 13).into_font().color(&INK);
+    let font = ("sans-serif", 15).into_font().color(&INK);
     let mut context = ChartBuilder::on(area)
         .margin(8)
         .x_label_area_size(44)
@@ -126,8 +128,8 @@ where
         .axis_style(GREY)
         .bold_line_style(GREY.mix(0.3))
         .light_line_style(GREY.mix(0.0))
-        .x_label_formatter(&|value| tick(*value))
-        .y_label_formatter(&|value| tick(*value))
+        .x_label_formatter(&|value| tick(*value, chart.x.scale))
+        .y_label_formatter(&|value| tick(*value, chart.y.scale))
         .draw()?;
     for (at, series) in chart.series.iter().enumerate() {
         let points: Vec<_> = visible(chart, series).collect();
@@ -150,7 +152,7 @@ where
 }
 
 fn legend<'a>(area: &Area<'a>, chart: &Chart) -> Result<(), Failed<'a>> {
-    let font = || ("sans-serif", 13).into_font().color(&INK);
+    let font = || ("sans-serif", 15).into_font().color(&INK);
     let mut y = 16;
     for (at, series) in chart.series.iter().enumerate() {
         let stroke = stroke(chart, at, series.style);
@@ -188,7 +190,7 @@ fn stroke(chart: &Chart, at: usize, style: Style) -> ShapeStyle {
     let (colour, width) = match style {
         Style::Plain => (COLOURS[1 + plain % (COLOURS.len() - 1)], 2),
         // The second is told from the first by its colour, not by its width.
-        Style::Emphasised => (COLOURS[[0, 2][plain % 2]], 4),
+        Style::Emphasised => ([COLOURS[0], SECOND][plain % 2], 4),
         Style::Dashed => (GREY, 2),
     };
     ShapeStyle::from(colour).stroke_width(width)
@@ -245,8 +247,16 @@ fn range(axis: &Axis, chart: &Chart, pick: fn((f64, f64)) -> f64) -> Range<f64> 
     }
 }
 
-/// At most four digits, then thousands and millions by letter.
-fn tick(value: f64) -> String {
+/// At most four digits, then thousands and millions by letter. Where ticks crowd towards the next
+/// power of ten only 1, 2 and 5 have their number.
+fn tick(value: f64, scale: Scale) -> String {
+    let leading = value / 10_f64.powf(value.abs().max(f64::MIN_POSITIVE).log10().floor());
+    let numbered = [1.0, 2.0, 5.0, 10.0]
+        .iter()
+        .any(|it| (leading - it).abs() < 1e-6);
+    if scale == Scale::Log && !numbered {
+        return String::new();
+    }
     let digits = |value: f64| {
         let text = format!("{value:.3}");
         let text = text.trim_end_matches('0').trim_end_matches('.');

@@ -26,6 +26,9 @@ use super::draws::Draws;
 #[derive(Clone, Debug)]
 pub enum Wait {
     Backoff(Retry),
+    /// Decorrelated jitter as its source has it: `min(cap, U(base, 3 * previous))`, which clamps
+    /// what was drawn where ours clamps the range.
+    DecorrelatedOfItsSource,
     /// It asks after a failure; the calendar has a place every so long.
     Planned(Nanos),
     /// It asks before every attempt.
@@ -44,8 +47,9 @@ pub struct Run {
     pub refused: u32,
 }
 
-/// The five policies of the source, as policies of ours.
-pub fn published_policies() -> [(&'static str, Wait); 5] {
+/// The five policies of the source, as policies of ours where ours are the same, and behind them
+/// our own decorrelated jitter.
+pub fn published_policies() -> [(&'static str, Wait); 6] {
     let of = |strategy, initial_ms, jitter| {
         Wait::Backoff(Retry {
             max_attempts: MaxAttempts::Unlimited,
@@ -63,12 +67,13 @@ pub fn published_policies() -> [(&'static str, Wait); 5] {
             "exp, no jitter",
             of(Strategy::Exponential, 10, Jitter::None),
         ),
-        (
-            "decorrelated",
-            of(Strategy::Exponential, 5, Jitter::Decorrelated),
-        ),
+        ("decorrelated", Wait::DecorrelatedOfItsSource),
         ("equal", of(Strategy::Exponential, 10, Jitter::Equal)),
         ("full", of(Strategy::Exponential, 10, Jitter::Full)),
+        (
+            "decorrelated, of holdoff",
+            of(Strategy::Exponential, 5, Jitter::Decorrelated),
+        ),
     ]
 }
 
@@ -78,7 +83,9 @@ pub fn run(clients: u32, wait: &Wait, seed: u64) -> Run {
     for client in 0..clients {
         match wait {
             Wait::AskFirst(_) => row.send(client, Step::Ask),
-            Wait::Backoff(_) | Wait::Planned(_) => row.send(client, Step::Read),
+            Wait::Backoff(_) | Wait::DecorrelatedOfItsSource | Wait::Planned(_) => {
+                row.send(client, Step::Read);
+            }
         }
     }
     while let Some(Reverse((now, number))) = row.queue.pop() {
@@ -125,7 +132,7 @@ struct Row<'a> {
 impl<'a> Row<'a> {
     fn new(clients: u32, wait: &'a Wait, seed: u64) -> Self {
         let policy = match wait {
-            Wait::Backoff(_) => None,
+            Wait::Backoff(_) | Wait::DecorrelatedOfItsSource => None,
             Wait::Planned(space) => Some(planned(*space)),
             Wait::AskFirst(space) => Some(ask_first(*space)),
         };
@@ -191,6 +198,14 @@ impl<'a> Row<'a> {
             Wait::Backoff(retry) => {
                 let delay = backoff::delay(retry, failed.failures, failed.waited, unit);
                 failed.waited = delay;
+                self.send_after(delay, client, Step::Read);
+            }
+            Wait::DecorrelatedOfItsSource => {
+                let base = Nanos::from_millis(5);
+                let reach = Nanos(failed.waited.max(base).0 * 3);
+                let drawn = base.saturating_add(reach.saturating_sub(base).scaled(unit));
+                failed.waited = drawn.min(Nanos::from_secs(2));
+                let delay = failed.waited;
                 self.send_after(delay, client, Step::Read);
             }
             Wait::Planned(_) | Wait::AskFirst(_) => self.send(client, Step::Ask),

@@ -49,6 +49,14 @@ impl Measured {
         }
     }
 
+    /// A count of rare events in one run: its deviation is its root.
+    pub fn count(events: f64) -> Self {
+        Self {
+            squares: events.max(1.0),
+            ..Self::exactly(events)
+        }
+    }
+
     pub fn add(&mut self, value: f64) {
         self.runs += 1;
         let off = value - self.mean;
@@ -56,10 +64,10 @@ impl Measured {
         self.squares += off * (value - self.mean);
     }
 
-    /// The deviation of one run; 0 where there was but one.
+    /// The deviation of one run; 0 where there was but one, unless it is a count.
     pub fn deviation(&self) -> f64 {
         match self.runs {
-            0 | 1 => 0.0,
+            0 | 1 => self.squares.sqrt(),
             runs => (self.squares / f64::from(runs - 1)).sqrt(),
         }
     }
