@@ -8,3 +8,11 @@
 
 pub mod plot;
 pub mod published;
+pub mod report;
+pub mod results;
+pub mod scenario;
+pub mod strategy;
+
+pub use results::Results;
+pub use scenario::Scenario;
+pub use strategy::Strategy;

@@ -100,22 +100,38 @@ impl Chart {
     }
 }
 
+/// From where to where the x axis reaches in a drawing of this width, so that others can stand
+/// below it.
+pub fn span_of_x(width: u32) -> (f64, f64) {
+    draw::span_of_x(width)
+}
+
 /// Text that stands for itself in HTML and SVG, also within quotes.
 pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in printable(text).chars() {
         match c {
             '&' => safe += "&amp;",
             '<' => safe += "&lt;",
             '>' => safe += "&gt;",
             '"' => safe += "&quot;",
             '\'' => safe += "&#39;",
-            // No XML may hold these, whatever their escape.
-            c if c.is_control() && !matches!(c, '\n' | '\t') => safe.push('\u{fffd}'),
             c => safe.push(c),
         }
     }
     safe
+}
+
+/// Without what no XML may hold, whatever its escape.
+fn printable(text: &str) -> String {
+    let shown = |c: char| {
+        if c.is_control() && !matches!(c, '\n' | '\t') {
+            '\u{fffd}'
+        } else {
+            c
+        }
+    };
+    text.chars().map(shown).collect()
 }
 
 #[cfg(test)]

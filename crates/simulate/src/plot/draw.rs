@@ -14,7 +14,7 @@ use plotters::{
     prelude::*,
 };
 
-use super::{Axis, Chart, Scale, Series, Style, escaped};
+use super::{Axis, Chart, Scale, Series, Style, escaped, printable};
 
 /// The first is kept for what is emphasised.
 const COLOURS: [RGBColor; 8] = [
@@ -38,11 +38,22 @@ const BANDS: [RGBColor; 4] = [
 const GREY: RGBColor = RGBColor(0x80, 0x80, 0x80);
 const INK: RGBColor = RGBColor(0x22, 0x22, 0x26);
 const LEGEND: u32 = 210;
+const MARGIN: u32 = 8;
+const LABELS_OF_Y: u32 = 64;
 const STYLE: &str = "<style>.plot .ground{fill:#ffffff}.plot text{fill:#222226}\
     @media(prefers-color-scheme:dark){.plot .ground{fill:#1b1b1f}.plot text{fill:#e4e4e8}}</style>";
 
 type Failed<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// As [`axes`] leaves it.
+pub(super) fn span_of_x(width: u32) -> (f64, f64) {
+    let left = MARGIN + LABELS_OF_Y;
+    (
+        f64::from(left),
+        f64::from(width.saturating_sub(LEGEND + MARGIN)),
+    )
+}
 
 /// The chart as one SVG element.
 pub(super) fn svg(chart: &Chart) -> String {
@@ -73,7 +84,7 @@ fn onto(text: &mut String, chart: &Chart) -> Result<(), Failed<'static>> {
     let root = SVGBackend::with_string(text, chart.size).into_drawing_area();
     let title = ("sans-serif", 20).into_font().color(&INK);
     // plotters centres titles; they begin at the left here, where the eye does.
-    root.draw(&Text::new(chart.title.clone(), (14, 12), title))
+    root.draw(&Text::new(printable(&chart.title), (14, 12), title))
         .map_err(as_static)?;
     let (_, below) = root.split_vertically(38);
     let (left, right) = below.split_horizontally(chart.size.0.saturating_sub(LEGEND));
@@ -109,9 +120,9 @@ where
 {
     let font = ("sans-serif", 15).into_font().color(&INK);
     let mut context = ChartBuilder::on(area)
-        .margin(8)
+        .margin(MARGIN)
         .x_label_area_size(44)
-        .y_label_area_size(64)
+        .y_label_area_size(LABELS_OF_Y)
         .build_cartesian_2d(x, y)?;
     let (low, high) = range_of_y(chart);
     for (at, band) in chart.bands.iter().enumerate() {
@@ -121,8 +132,8 @@ where
     }
     context
         .configure_mesh()
-        .x_desc(chart.x.label.as_str())
-        .y_desc(chart.y.label.as_str())
+        .x_desc(printable(&chart.x.label))
+        .y_desc(printable(&chart.y.label))
         .axis_desc_style(font.clone())
         .label_style(font)
         .axis_style(GREY)
@@ -163,7 +174,7 @@ fn legend<'a>(area: &Area<'a>, chart: &Chart) -> Result<(), Failed<'a>> {
         for (from, to) in pieces {
             area.draw(&PathElement::new(vec![(*from, y), (*to, y)], stroke))?;
         }
-        area.draw(&Text::new(series.name.clone(), (28, y - 6), font()))?;
+        area.draw(&Text::new(printable(&series.name), (28, y - 6), font()))?;
         y += 21;
     }
     let mut shown: Vec<&str> = Vec::new();
@@ -174,7 +185,7 @@ fn legend<'a>(area: &Area<'a>, chart: &Chart) -> Result<(), Failed<'a>> {
         shown.push(&band.name);
         let tint = band_colour(chart, at).mix(0.35).filled();
         area.draw(&Rectangle::new([(4, y - 7), (21, y + 6)], tint))?;
-        area.draw(&Text::new(band.name.clone(), (28, y - 6), font()))?;
+        area.draw(&Text::new(printable(&band.name), (28, y - 6), font()))?;
         y += 21;
     }
     Ok(())
