@@ -119,7 +119,7 @@ pub struct Figures {
     pub opens_within_s: Option<f64>,
     /// Share of the operations that ended, which succeeded.
     pub goodput: Option<f64>,
-    /// Share of the operations that began after the last disturbance, which failed.
+    /// Of the operations that began after the last disturbance and ended, the share that failed.
     pub failed_after: Option<f64>,
     /// Seconds after recovery until half, and 99 %, of those that waited then had succeeded.
     pub half_served_s: Option<f64>,

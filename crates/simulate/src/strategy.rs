@@ -1,4 +1,15 @@
-//! The strategies that can be compared, by name.
+//! The strategies that can be compared, by name; one file each.
+//!
+//! All but [`holdoff`] are minds of clients that know only what they have seen ([`alone`]).
+
+pub(crate) mod alone;
+pub(crate) mod aws;
+pub(crate) mod backoff;
+pub(crate) mod breaker;
+pub(crate) mod bucket;
+pub(crate) mod grpc;
+pub(crate) mod holdoff;
+pub(crate) mod sre;
 
 use serde::{Deserialize, Serialize};
 

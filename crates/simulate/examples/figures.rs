@@ -1,0 +1,74 @@
+//! Prints the figures of a scenario file: `figures FILE CLIENTS SEEDS STRATEGY…`, with the policy
+//! of the headline scenario of that name, or the defaults.
+
+use std::time::Instant;
+
+use holdoff_decision::{Nanos, Policy};
+use holdoff_simulate::{Scenario, Strategy, reference, run};
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let text = std::fs::read_to_string(&args[0]).expect("a scenario file");
+    let mut scenario: Scenario = serde_saphyr::from_str(&text).expect("a scenario");
+    scenario.clients = args[1].parse().expect("a number of clients");
+    let seeds: Vec<u64> = (1..=args[2].parse().expect("a number of seeds")).collect();
+    let policy = match scenario.name.as_str() {
+        "herd" => reference::herd(Nanos::from_secs(1)),
+        "storm" => reference::storm(),
+        _ => Policy::default(),
+    };
+    let named: Vec<Strategy> = args[3..]
+        .iter()
+        .filter_map(|it| Strategy::from_name(it))
+        .collect();
+    let strategies = if named.is_empty() {
+        scenario.strategies.clone()
+    } else {
+        named
+    };
+    for strategy in strategies {
+        let began = Instant::now();
+        let plan = run::Plan {
+            scenario: &scenario,
+            strategies: &[strategy],
+            policy: &policy,
+            seeds: &seeds,
+            threads: 1,
+        };
+        let results = run::run(&plan, &|_| ()).expect("a valid scenario");
+        let it = &results.strategies[0];
+        let (f, c) = (&it.figures, &it.counters);
+        println!(
+            "{:16} down {:9.0} peak {:6.2} {:6.2} C  T99 {:>6} opens {:>6} half {:>6} all {:>6} wasted {:9.0} goodput {:.4} failed after {:.4} ampl {:.2} q {:.0} alone {:.0} rejected {:.0} | {:.2?}",
+            strategy.name(),
+            c.calls_while_down,
+            f.peak_per_second / results.capacity_per_second,
+            f.peak_100ms_per_second / results.capacity_per_second,
+            shown(f.recovers_within_s),
+            shown(f.opens_within_s),
+            shown(f.half_served_s),
+            shown(f.nearly_all_served_s),
+            c.calls_wasted,
+            f.goodput.unwrap_or(0.0),
+            f.failed_after.unwrap_or(0.0),
+            f.amplification.unwrap_or(0.0),
+            c.questions,
+            c.decided_alone,
+            c.rejected_for_load,
+            began.elapsed(),
+        );
+        for verdict in results.verdicts {
+            println!(
+                "    {} {}: {} ({})",
+                if verdict.holds { "ok " } else { "NOT" },
+                verdict.assertion,
+                verdict.found,
+                verdict.wanted
+            );
+        }
+    }
+}
+
+fn shown(seconds: Option<f64>) -> String {
+    seconds.map_or("never".to_owned(), |it| format!("{it:.2}"))
+}
