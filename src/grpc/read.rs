@@ -194,15 +194,16 @@ fn entry(index: usize, entry: &proto::ReportEntry) -> Result<Entry<'_>, Refusal>
         Some(proto::report_entry::Entry::Tally(tally)) => {
             let field = format!("entries[{index}].tally");
             let name = name(&format!("{field}.dependency"), &tally.dependency)?;
-            if let Some(latency) = &tally.latency_sum {
-                span(&format!("{field}.latency_sum"), latency)?;
-            }
-            Ok(Entry::Tally(name, counts(tally)))
+            let latency_sum = match &tally.latency_sum {
+                Some(latency) => span(&format!("{field}.latency_sum"), latency)?,
+                None => Nanos::ZERO,
+            };
+            Ok(Entry::Tally(name, counts(tally, latency_sum)))
         }
     }
 }
 
-fn counts(tally: &proto::Tally) -> Tally {
+fn counts(tally: &proto::Tally, latency_sum: Nanos) -> Tally {
     Tally {
         epoch: tally.epoch,
         first_attempts: tally.first_attempts,
@@ -212,6 +213,7 @@ fn counts(tally: &proto::Tally) -> Tally {
         throttled: tally.throttled,
         rejected: tally.rejected,
         slow: tally.slow,
+        latency_sum,
     }
 }
 

@@ -5,7 +5,7 @@
 //! says which.
 
 use crate::{
-    Policy, Record, Time,
+    Nanos, Policy, Record, Time,
     breaker::Ended,
     evidence::Heard,
     permit::{Outcome, OutcomeKind, Permit, Reported},
@@ -28,6 +28,8 @@ pub struct Tally {
     pub rejected: u32,
     /// Of those that ended, the slow ones.
     pub slow: u32,
+    /// How long those that ended took together; zero: not known.
+    pub latency_sum: Nanos,
 }
 
 /// Takes the report of one granted attempt. `reporter` is the hash of the instance that made
@@ -105,7 +107,7 @@ pub fn tally(
         hanging: hanging.min(counts.failures),
     };
     record.breaker.note_second(&policy.breaker, ended, now);
-    record.note_ended(counts, None, now);
+    record.note_ended(counts, mean_latency(tally), now);
     if counts.calls > 0 {
         record.breaker.note_reporter(reporter, now);
     }
@@ -116,6 +118,21 @@ pub fn tally(
     };
     record.count(policy, &heard, now);
     Reported::Ok
+}
+
+/// The latency of a success, where all that ended were successes: in health first attempts have
+/// no permits, so that nothing else tells what is usual. One tally is one sample, however many
+/// it counts.
+fn mean_latency(tally: &Tally) -> Option<Nanos> {
+    let others = [
+        tally.failures,
+        tally.timeouts,
+        tally.throttled,
+        tally.rejected,
+    ];
+    let only_successes = tally.successes > 0 && others.iter().all(|count| *count == 0);
+    let known = only_successes && !tally.latency_sum.is_zero();
+    known.then(|| Nanos(tally.latency_sum.0 / u64::from(tally.successes)))
 }
 
 fn counts(policy: &Policy, tally: &Tally) -> Counts {

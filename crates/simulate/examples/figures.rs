@@ -12,11 +12,23 @@ fn main() {
     let mut scenario: Scenario = serde_saphyr::from_str(&text).expect("a scenario");
     scenario.clients = args[1].parse().expect("a number of clients");
     let seeds: Vec<u64> = (1..=args[2].parse().expect("a number of seeds")).collect();
-    let policy = match scenario.name.as_str() {
+    let mut policy = match scenario.name.as_str() {
         "herd" => reference::herd(Nanos::from_secs(1)),
         "storm" => reference::storm(),
         _ => Policy::default(),
     };
+    if let Ok(ms) = std::env::var("RAMP_MS") {
+        policy.ramp.step = Nanos::from_millis(ms.parse().unwrap());
+    }
+    if let Ok(ms) = std::env::var("SPREAD_MS") {
+        policy.breaker.spread = Nanos::from_millis(ms.parse().unwrap());
+    }
+    if let Ok(ms) = std::env::var("HORIZON_MS") {
+        policy.ramp.horizon = Nanos::from_millis(ms.parse().unwrap());
+    }
+    if let Ok(n) = std::env::var("SUCC") {
+        policy.breaker.probe_successes = n.parse().unwrap();
+    }
     let named: Vec<Strategy> = args[3..]
         .iter()
         .filter_map(|it| Strategy::from_name(it))
@@ -57,6 +69,19 @@ fn main() {
             c.rejected_for_load,
             began.elapsed(),
         );
+        if std::env::var_os("SERIES").is_some() {
+            let s = &it.series;
+            for k in 0..s.calls_per_second.len() {
+                println!(
+                    "{:.1} {:6.0} calls {:6.0} good {:6.0} late {:?}",
+                    k as f64 * s.bucket_s,
+                    s.calls_per_second[k],
+                    s.goodput_per_second[k],
+                    s.late[k],
+                    s.state.get(k)
+                );
+            }
+        }
         for verdict in results.verdicts {
             println!(
                 "    {} {}: {} ({})",

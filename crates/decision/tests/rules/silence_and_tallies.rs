@@ -129,6 +129,7 @@ fn a_tally_moves_the_window_by_its_numbers() {
         throttled: 4,
         rejected: 3,
         slow: 2,
+        latency_sum: Nanos::from_secs(1),
     };
     assert_eq!(fleet.tally(tally), Reported::Ok);
     let counts = fleet.view().counts;
@@ -192,6 +193,7 @@ fn a_tally_of_absurd_numbers_is_taken_and_counts_never_wrap() {
                 throttled: u32::MAX,
                 rejected: u32::MAX,
                 slow: u32::MAX,
+                latency_sum: Nanos::ZERO,
             };
             fleet.tally(tally);
         }
@@ -230,4 +232,36 @@ fn a_tally_in_half_open_gives_no_verdict() {
         assert_eq!(fleet.tally(tally), Reported::Ok);
         assert_eq!(fleet.state(), State::HalfOpen);
     }
+}
+
+/// Without it the climb after a recovery would not know what is slow: in health hardly a call
+/// has a permit.
+#[test]
+fn the_usual_latency_is_learned_from_tallies_of_successes_alone() {
+    let mut fleet = Fleet::new(plain());
+    let epoch = fleet.epoch();
+    let healthy = Tally {
+        epoch,
+        first_attempts: 4,
+        successes: 4,
+        latency_sum: Nanos::from_millis(40),
+        ..Tally::default()
+    };
+    let with_a_failure = Tally {
+        failures: 1,
+        latency_sum: Nanos::from_secs(4),
+        ..healthy
+    };
+    let unknown = Tally {
+        latency_sum: Nanos::ZERO,
+        ..healthy
+    };
+    fleet.tally(with_a_failure);
+    fleet.tally(unknown);
+    assert_eq!(fleet.record.throughput.latency(), None);
+    for _ in 0..500 {
+        fleet.tally(healthy);
+    }
+    let usual = fleet.record.throughput.latency().unwrap();
+    assert!((9_900..10_100).contains(&(usual.0 / 1_000)), "{usual}");
 }

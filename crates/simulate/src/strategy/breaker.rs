@@ -118,7 +118,9 @@ impl Breakers {
 
 impl Alone for Breakers {
     fn ask(&mut self, asked: &Asked, random: &mut Stream) -> Decision {
-        if asked.attempt > 1 && !asked.again {
+        // An open breaker's cool-down stands for the backoff.
+        let is_closed = self.all[asked.who].phase == Phase::Closed;
+        if asked.attempt > 1 && !asked.again && is_closed {
             let backoff = self.backoff.wait(asked.attempt, random).unwrap_or_default();
             return Decision::AskAfter(backoff);
         }

@@ -102,6 +102,7 @@ impl Fleet {
         let latency = outcome.latency.unwrap_or(Nanos::ZERO);
         let is_slow = !slow_after.is_zero() && latency >= slow_after;
         tally.slow += u32::from(is_slow);
+        tally.latency_sum = tally.latency_sum.saturating_add(latency);
     }
 
     /// Something that was planned here: a report is due, or arrives.
