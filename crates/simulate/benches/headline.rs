@@ -6,7 +6,7 @@
 
 use std::{fs, path::Path, process::ExitCode, time::Instant};
 
-use holdoff_simulate::published::{self, Effort, Section};
+use holdoff_simulate::published::{self, Effort, Scenarios, Section};
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 
@@ -18,25 +18,27 @@ fn main() -> ExitCode {
     } else {
         Effort::Full
     };
-    let only: Vec<&String> = arguments.iter().filter(|it| !it.starts_with('-')).collect();
-    if let Some(unknown) = only
-        .iter()
-        .find(|it| !published::NAMES.contains(&it.as_str()))
-    {
-        eprintln!(
-            "no section `{unknown}`; there are {}",
-            published::NAMES.join(", ")
-        );
-        return ExitCode::from(2);
+    let scenarios = match scenarios() {
+        Ok(scenarios) => scenarios,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut names: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    names.retain(|name| !name.starts_with('-'));
+    if names.is_empty() {
+        names = published::NAMES.into();
     }
     let (mut missed, begin) = (Vec::new(), Instant::now());
-    for name in published::NAMES {
-        if !only.is_empty() && !only.iter().any(|it| it.as_str() == name) {
-            continue;
-        }
+    for name in names {
         let began = Instant::now();
-        let Some(section) = published::section(name, effort) else {
-            continue;
+        let section = match published::section(name, effort, &scenarios) {
+            Ok(section) => section,
+            Err(error) => {
+                eprintln!("{error}");
+                return ExitCode::from(2);
+            }
         };
         println!("## {}\n\n{}", section.title, section.markdown());
         println!("({:.1} s)\n", began.elapsed().as_secs_f64());
@@ -56,6 +58,15 @@ fn main() -> ExitCode {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
+}
+
+fn scenarios() -> Result<Scenarios, String> {
+    let read =
+        |name: &str, text| serde_saphyr::from_str(text).map_err(|error| format!("{name}: {error}"));
+    Ok(Scenarios {
+        herd: read("herd.yaml", include_str!("../../../scenarios/herd.yaml"))?,
+        storm: read("storm.yaml", include_str!("../../../scenarios/storm.yaml"))?,
+    })
 }
 
 /// Puts a section between its markers, and its plots beside the document.

@@ -17,24 +17,64 @@ mod contention_table;
 pub mod detectors;
 mod draws;
 pub mod figure;
+pub mod fleets;
+mod herd;
+mod herd_published;
+mod herd_variants;
+pub mod limits;
 pub mod phases;
 mod phases_table;
+mod storm;
+mod storm_published;
+mod storm_variants;
 pub mod synchrony;
 
 pub use figure::{Compared, Effort, Figure, Measured, Published, Section, Table};
 
-/// The experiments, in the order in which they are shown.
-pub const NAMES: [&str; 4] = ["contention", "phases", "budgets", "detectors"];
+use crate::{Scenario, scenario::Invalid};
 
-/// Runs one experiment; `None`: there is none of this name.
-pub fn section(name: &str, effort: Effort) -> Option<Section> {
-    Some(match name {
-        "contention" => contention_table::section(effort, effort.of(50, 190)),
-        "phases" => phases_table::section(effort),
-        "budgets" => budgets_table::section(effort),
-        "detectors" => detectors::section(effort),
-        _ => return None,
-    })
+/// The experiments, in the order in which they are shown.
+pub const NAMES: [&str; 7] = [
+    "herd",
+    "herd-settings",
+    "storm",
+    "contention",
+    "phases",
+    "budgets",
+    "detectors",
+];
+
+/// The shipped scenarios that some experiments are.
+#[derive(Clone, Debug)]
+pub struct Scenarios {
+    pub herd: Scenario,
+    pub storm: Scenario,
+}
+
+/// Why there is no section.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Absent {
+    #[error("no section `{0}`; there are {known}", known = NAMES.join(", "))]
+    Unknown(String),
+    #[error("a scenario cannot run: {0:?}")]
+    Invalid(Vec<Invalid>),
+}
+
+/// Runs one experiment.
+///
+/// # Errors
+/// There is none of this name, or its scenario is not one.
+pub fn section(name: &str, effort: Effort, scenarios: &Scenarios) -> Result<Section, Absent> {
+    match name {
+        "herd" => herd::section(effort, &scenarios.herd).map_err(Absent::Invalid),
+        "herd-settings" => herd_variants::section(effort, &scenarios.herd).map_err(Absent::Invalid),
+        "storm" => storm::section(effort, &scenarios.storm).map_err(Absent::Invalid),
+        "contention" => Ok(contention_table::section(effort, effort.of(50, 190))),
+        "phases" => Ok(phases_table::section(effort)),
+        "budgets" => Ok(budgets_table::section(effort)),
+        "detectors" => Ok(detectors::section(effort)),
+        unknown => Err(Absent::Unknown(unknown.into())),
+    }
 }
 
 /// `page` with `text` between the markers of a section; `None`: it has none.
@@ -52,17 +92,24 @@ pub fn between_markers(page: &str, name: &str, text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn scenarios() -> Scenarios {
+        let herd = include_str!("../../../scenarios/herd.yaml");
+        let storm = include_str!("../../../scenarios/storm.yaml");
+        Scenarios {
+            herd: serde_saphyr::from_str(herd).unwrap(),
+            storm: serde_saphyr::from_str(storm).unwrap(),
+        }
+    }
+
     #[test]
-    fn every_experiment_has_a_section_of_its_name() {
+    fn every_experiment_has_a_section_of_its_name_and_full_rows() {
+        let scenarios = scenarios();
         for name in NAMES {
-            let found = section(name, Effort::Quick).unwrap();
+            let found = section(name, Effort::Quick, &scenarios).unwrap();
             assert_eq!(found.name, name);
-            assert!(
-                found.tables.iter().all(|table| !table.rows.is_empty()),
-                "{name}"
-            );
             for table in &found.tables {
                 let columns = table.columns.len();
+                assert!(!table.rows.is_empty(), "{}", table.title);
                 assert!(
                     table.rows.iter().all(|row| row.1.len() == columns),
                     "{}",
@@ -70,7 +117,8 @@ mod tests {
                 );
             }
         }
-        assert!(section("none", Effort::Quick).is_none());
+        let unknown = section("none", Effort::Quick, &scenarios);
+        assert_eq!(unknown.unwrap_err(), Absent::Unknown("none".into()));
     }
 
     #[test]

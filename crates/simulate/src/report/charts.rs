@@ -86,7 +86,7 @@ fn summary(result: &StrategyResult) -> String {
         Some(seconds) => format!("well again after {} s", number(seconds, 1)),
         None => "not well again in this run".into(),
     };
-    format!("{}: {wasted} wasted calls, {recovers}", result.label)
+    format!("{wasted} wasted calls; {recovers}")
 }
 
 fn time(results: &Results) -> Axis {
