@@ -27,6 +27,8 @@ pub enum Strategy {
     Exponential,
     /// Exponential backoff with full jitter.
     FullJitter,
+    /// Exponential backoff, half of it drawn.
+    EqualJitter,
     /// Full jitter, and a breaker in each client, with a fixed cool-down.
     Breaker,
     /// The same with a cool-down of half to one and a half times.
@@ -44,12 +46,13 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::NoRetry,
         Self::None,
         Self::Fixed,
         Self::Exponential,
         Self::FullJitter,
+        Self::EqualJitter,
         Self::Breaker,
         Self::BreakerJittered,
         Self::Bucket,
@@ -67,6 +70,7 @@ impl Strategy {
             Self::Fixed => "fixed",
             Self::Exponential => "exponential",
             Self::FullJitter => "full_jitter",
+            Self::EqualJitter => "equal_jitter",
             Self::Breaker => "breaker",
             Self::BreakerJittered => "breaker_jittered",
             Self::Bucket => "bucket",
@@ -85,6 +89,7 @@ impl Strategy {
             Self::Fixed => "fixed 1 s",
             Self::Exponential => "exponential, no jitter",
             Self::FullJitter => "full jitter",
+            Self::EqualJitter => "equal jitter",
             Self::Breaker => "full jitter + breaker per client",
             Self::BreakerJittered => "full jitter + jittered breaker per client",
             Self::Bucket => "full jitter + token bucket per client",

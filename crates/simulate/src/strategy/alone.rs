@@ -71,6 +71,7 @@ pub fn minds(strategy: Strategy, scenario: &Scenario, count: usize) -> Option<Bo
         Strategy::Fixed => Box::new(curve(backoff::Kind::Second)),
         Strategy::Exponential => Box::new(curve(backoff::Kind::Ceiling)),
         Strategy::FullJitter => Box::new(curve(backoff::Kind::FullJitter)),
+        Strategy::EqualJitter => Box::new(curve(backoff::Kind::EqualJitter)),
         Strategy::Breaker => Box::new(breaker::Breakers::new(
             baselines,
             breaker::CoolDown::Fixed,

@@ -3,6 +3,7 @@
 //! ```text
 //! ceiling(n) = min(cap, base * 2^(n-1))        after the n-th failure
 //! exponential: the ceiling      full jitter: uniform below it
+//! equal jitter: uniform in its upper half
 //! ```
 
 use super::alone::{Alone, Asked, Decision};
@@ -18,6 +19,8 @@ pub enum Kind {
     Second,
     Ceiling,
     FullJitter,
+    /// Half the ceiling, and a draw below the other half.
+    EqualJitter,
 }
 
 /// One curve, for all clients.
@@ -47,6 +50,7 @@ impl Backoff {
             Kind::Second => Some(1_000_000_000),
             Kind::Ceiling => Some(ceiling),
             Kind::FullJitter => Some(random.between(0, ceiling)),
+            Kind::EqualJitter => Some(random.between(ceiling / 2, ceiling)),
         }
     }
 }
