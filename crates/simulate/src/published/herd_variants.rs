@@ -38,10 +38,14 @@ pub fn section(effort: Effort, scenario: &Scenario) -> Result<Section, Vec<Inval
         free_rejections(effort, scenario)?,
         tiny(effort, scenario)?,
     ];
+    let calls = |of: &str| {
+        let mut cells = tables.last().into_iter().flat_map(Table::figures);
+        let found = cells.find(|cell| cell.0 == "1" && cell.1 == format!("{of}: calls"));
+        found.map_or_else(String::new, |cell| number(cell.2.ours.mean, 0))
+    };
     Ok(Section {
         name: "herd-settings",
         title: "S2 under other settings, and where coordination does not help",
-        tables,
         plots: Vec::new(),
         readings: vec![
             "**A tuned local policy is as quick.** Equal jitter with a cap of 1.5 N/C recovers \
@@ -52,10 +56,15 @@ pub fn section(effort: Effort, scenario: &Scenario) -> Result<Section, Vec<Inval
              physical limit, at hundreds of times the capacity. If that is your dependency, and \
              you do not pay for those calls, you need no coordinator for this."
                 .into(),
-            "**A handful of clients gains nothing.** A probe a second is as many calls as one \
-             client with a backoff sends by itself; below some five clients it is more."
-                .into(),
+            format!(
+                "**A lone client gains no calls.** Probes come at a fixed pace: one client sends \
+                 {} calls while the dependency is down, and {} with a backoff of its own. What it \
+                 gets for them is to hear of the recovery sooner.",
+                calls("holdoff"),
+                calls("full jitter")
+            ),
         ],
+        tables,
     })
 }
 

@@ -31,17 +31,18 @@ const OTHERS: [Strategy; 9] = [
 ];
 
 pub fn section(effort: Effort, scenario: &Scenario) -> Result<Section, Vec<Invalid>> {
-    let sizes: &[u32] = effort.of(&[10, 10_000], &[10, 100, 1_000, 10_000]);
-    let seeds = effort.of(1, 10);
+    let sizes: &[u32] = effort.of(&[10], &[10, 100, 1_000, 10_000]);
+    let seeds = effort.of(4, 10);
+    let kinds: &[Kind] = effort.of(&[Kind::Stall], &[Kind::Stall, Kind::Blackhole]);
     let (mut tables, mut plots) = (Vec::new(), Vec::new());
-    for kind in [Kind::Stall, Kind::Blackhole] {
+    for kind in kinds {
         let mut ours = Vec::new();
         for clients in sizes {
-            let mut scenario = of_kind(scenario, kind);
+            let mut scenario = of_kind(scenario, *kind);
             scenario.clients = *clients;
-            let (table, ran) = one_size(&scenario, kind, seeds)?;
+            let (table, ran) = one_size(&scenario, *kind, seeds)?;
             tables.push(table);
-            if *clients == 10_000 && kind == Kind::Stall {
+            if *clients == 10_000 && *kind == Kind::Stall {
                 plots.push(plot(&scenario, &ran));
             }
             ours.extend(
@@ -49,7 +50,7 @@ pub fn section(effort: Effort, scenario: &Scenario) -> Result<Section, Vec<Inval
                     .filter(|ran| ran.result.strategy == Strategy::Holdoff),
             );
         }
-        tables.push(invariance(kind, &ours));
+        tables.push(invariance(*kind, &ours));
     }
     tables.extend(storm_variants::tables(effort, scenario)?);
     Ok(Section {
