@@ -10,7 +10,9 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let text = std::fs::read_to_string(&args[0]).expect("a scenario file");
     let mut scenario: Scenario = serde_saphyr::from_str(&text).expect("a scenario");
-    if args[1] != "-" { scenario.clients = args[1].parse().expect("a number of clients"); }
+    if args[1] != "-" {
+        scenario.clients = args[1].parse().expect("a number of clients");
+    }
     let seeds: Vec<u64> = (1..=args[2].parse().expect("a number of seeds")).collect();
     let mut policy = match scenario.name.as_str() {
         "herd" => reference::herd(Nanos::from_secs(1)),
@@ -21,11 +23,20 @@ fn main() {
             policy.breaker.open_max = Nanos::from_secs(2);
             policy.breaker.open_multiplier = 1.0;
             policy.breaker.spread = Nanos::from_millis(500);
-            if scenario.name == "brownout" { policy.breaker.applies_to = holdoff_decision::policy::AppliesTo::Auto; }
-            if scenario.name == "mass-restart" { policy = reference::herd(Nanos::from_secs(1)); }
+            if scenario.name == "brownout" {
+                policy.breaker.applies_to = holdoff_decision::policy::AppliesTo::Auto;
+            }
+            if scenario.name == "mass-restart" {
+                policy = reference::herd(Nanos::from_secs(1));
+            }
             if scenario.name == "throttling" {
                 policy.retry.max_attempts = holdoff_decision::policy::MaxAttempts::Limited(5);
-                policy.rate = Some(holdoff_decision::policy::Rate { per_second: 99.0, burst: 20, max_wait: Nanos::from_secs(3), per_caller: false });
+                policy.rate = Some(holdoff_decision::policy::Rate {
+                    per_second: 99.0,
+                    burst: 20,
+                    max_wait: Nanos::from_secs(3),
+                    per_caller: false,
+                });
             }
             policy
         }
@@ -47,7 +58,11 @@ fn main() {
         .filter_map(|it| Strategy::from_name(it))
         .collect();
     let strategies = if named.is_empty() {
-        if scenario.strategies.is_empty() { Strategy::ALL.to_vec() } else { scenario.strategies.clone() }
+        if scenario.strategies.is_empty() {
+            Strategy::ALL.to_vec()
+        } else {
+            scenario.strategies.clone()
+        }
     } else {
         named
     };
