@@ -30,6 +30,7 @@ mod output;
 mod overrides;
 mod policy;
 mod serve;
+mod simulate;
 mod sources;
 mod span;
 mod status;
@@ -105,6 +106,7 @@ enum Command {
     Audit(audit::AuditArgs),
     Policy(policy::PolicyArgs),
     Bench(bench::BenchArgs),
+    Simulate(simulate::SimulateArgs),
     Completions(CompletionsArgs),
 }
 
@@ -176,6 +178,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
         Command::Serve(args) => serve::run(args),
         Command::Completions(args) => Ok(completions(&args)),
+        Command::Simulate(args) => simulate::run(&context, &args),
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -205,6 +208,7 @@ async fn call(context: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Policy(args) => policy::run(context, args).await,
         Command::Bench(args) => bench::run(context, args).await,
         Command::Serve(args) => serve::run(args),
+        Command::Simulate(args) => simulate::run(context, &args),
         Command::Completions(args) => Ok(completions(&args)),
     }
 }
