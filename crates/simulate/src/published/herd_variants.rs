@@ -311,7 +311,12 @@ fn tiny(effort: Effort, scenario: &Scenario) -> Result<Table, Vec<Invalid>> {
         "tiny fleets, a dependency of 100 calls a second: calls while it is down, and T99",
         "clients",
     )
-    .columns(["full jitter: calls", "T99, s", "holdoff: calls", "T99, s "]);
+    .columns([
+        "full jitter: calls",
+        "full jitter: T99, s",
+        "holdoff: calls",
+        "holdoff: T99, s",
+    ]);
     for clients in [1, 2, 5, 10, 20] {
         let mut few = scenario.clone();
         few.clients = clients;

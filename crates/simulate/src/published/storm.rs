@@ -78,13 +78,10 @@ fn one_size(
     kind: Kind,
     seeds: u64,
 ) -> Result<(Table, Vec<Ran>), Vec<Invalid>> {
-    let what = match kind {
-        Kind::Stall => "stalled",
-        Kind::Blackhole => "silent",
-    };
     let mut table = Table::new(
         format!(
-            "{what} for 10 s, N = {} (published)",
+            "{} for 10 s, N = {} (published)",
+            what(kind),
             number(f64::from(scenario.clients), 0)
         ),
         "strategy",
@@ -152,10 +149,20 @@ fn cells(ran: &Ran, scenario: &Scenario, kind: Kind) -> Vec<Option<Figure>> {
     ]
 }
 
+fn what(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Stall => "stalled",
+        Kind::Blackhole => "silent",
+    }
+}
+
 /// The same from ten clients and from ten thousand.
 fn invariance(kind: Kind, ours: &[Ran]) -> Table {
     let mut table = Table::new(
-        format!("holdoff over the sizes, {kind:?}: largest less smallest, in parts of the mean"),
+        format!(
+            "{}: holdoff from 10 to 10,000 clients, largest less smallest, in parts of the mean",
+            what(kind)
+        ),
         "",
     )
     .columns(["attempts while down", "failed after"]);
