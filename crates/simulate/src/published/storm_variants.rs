@@ -128,7 +128,7 @@ fn metastable(effort: Effort, scenario: &Scenario) -> Result<Table, Vec<Invalid>
 /// Outages of one and two seconds.
 fn blips(effort: Effort, scenario: &Scenario) -> Result<Table, Vec<Invalid>> {
     let mut table = Table::new("stalled for a moment, N = 1,000: operations that failed after it, and T99 in s (published)", "")
-        .columns(["full jitter: failed", "T99", "breaker per client: failed", "T99 ", "holdoff: failed", "T99  "]);
+        .columns(["full jitter: failed", "full jitter: T99", "breaker per client: failed", "breaker per client: T99", "holdoff: failed", "holdoff: T99"]);
     for (seconds, known) in [
         (1, [Some(0.0), Some(0.0), Some(940.0)]),
         (2, [None, None, None]),
