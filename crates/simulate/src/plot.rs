@@ -73,6 +73,8 @@ pub struct Chart {
     pub bands: Vec<Band>,
     /// Pixels.
     pub size: (u32, u32),
+    /// Of them, for the names beside it.
+    pub legend: u32,
 }
 
 impl Default for Chart {
@@ -86,6 +88,7 @@ impl Default for Chart {
             series: Vec::new(),
             bands: Vec::new(),
             size: (820, 420),
+            legend: 210,
         }
     }
 }
@@ -100,10 +103,10 @@ impl Chart {
     }
 }
 
-/// From where to where the x axis reaches in a drawing of this width, so that others can stand
-/// below it.
-pub fn span_of_x(width: u32) -> (f64, f64) {
-    draw::span_of_x(width)
+/// From where to where the x axis reaches in a drawing of this width and with such a legend, so
+/// that others can stand below it.
+pub fn span_of_x(width: u32, legend: u32) -> (f64, f64) {
+    draw::span_of_x(width, legend)
 }
 
 /// Text that stands for itself in HTML and SVG, also within quotes.

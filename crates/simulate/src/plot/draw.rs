@@ -37,7 +37,6 @@ const BANDS: [RGBColor; 4] = [
 ];
 const GREY: RGBColor = RGBColor(0x80, 0x80, 0x80);
 const INK: RGBColor = RGBColor(0x22, 0x22, 0x26);
-const LEGEND: u32 = 210;
 const MARGIN: u32 = 8;
 const LABELS_OF_Y: u32 = 64;
 const STYLE: &str = "<style>.plot .ground{fill:#ffffff}.plot text{fill:#222226}\
@@ -47,11 +46,11 @@ type Failed<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::Error
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// As [`axes`] leaves it.
-pub(super) fn span_of_x(width: u32) -> (f64, f64) {
+pub(super) fn span_of_x(width: u32, legend: u32) -> (f64, f64) {
     let left = MARGIN + LABELS_OF_Y;
     (
         f64::from(left),
-        f64::from(width.saturating_sub(LEGEND + MARGIN)),
+        f64::from(width.saturating_sub(legend + MARGIN)),
     )
 }
 
@@ -87,7 +86,7 @@ fn onto(text: &mut String, chart: &Chart) -> Result<(), Failed<'static>> {
     root.draw(&Text::new(printable(&chart.title), (14, 12), title))
         .map_err(as_static)?;
     let (_, below) = root.split_vertically(38);
-    let (left, right) = below.split_horizontally(chart.size.0.saturating_sub(LEGEND));
+    let (left, right) = below.split_horizontally(chart.size.0.saturating_sub(chart.legend));
     let (x, y) = (
         range(&chart.x, chart, |point| point.0),
         range(&chart.y, chart, |point| point.1),

@@ -9,7 +9,9 @@ use crate::{
 
 /// Points of a line; more is not seen in the width there is.
 const POINTS_MAX: usize = 500;
-const WIDTH: u32 = 820;
+const WIDTH: u32 = 900;
+/// The longest label of a strategy fits.
+const LEGEND: u32 = 290;
 
 /// The load of every strategy, on a logarithmic axis since they differ by thousands.
 pub fn overview(results: &Results) -> String {
@@ -38,6 +40,7 @@ pub fn overview(results: &Results) -> String {
         series: lines,
         bands: spans(results),
         size: (WIDTH, 440),
+        legend: LEGEND,
         ..Chart::default()
     };
     figure(
@@ -75,6 +78,7 @@ pub fn of_strategy(results: &Results, result: &StrategyResult) -> String {
         ],
         bands: spans(results),
         size: (WIDTH, 320),
+        legend: LEGEND,
         ..Chart::default()
     };
     figure(&chart.draw(), &breaker_band(results, result), "")
@@ -154,7 +158,7 @@ fn breaker_band(results: &Results, result: &StrategyResult) -> String {
     if pieces.is_empty() {
         return String::new();
     }
-    let (left, right) = span_of_x(WIDTH);
+    let (left, right) = span_of_x(WIDTH, LEGEND);
     let scale = (right - left) / results.duration_s.max(1e-9);
     let (mut drawn, mut said) = (String::new(), Vec::new());
     for (from, to, label, colour, depth) in &pieces {

@@ -23,7 +23,7 @@ caption{text-align:left;color:var(--soft);padding-bottom:.3rem}
 th,td{padding:.35rem .7rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
 thead th{vertical-align:bottom;white-space:normal;min-width:5rem}
 th:first-child,td.text{text-align:left}
-tbody th{font-weight:600;max-width:12rem;white-space:normal;overflow-wrap:anywhere;position:sticky;left:0;background:var(--ground)}
+tbody th{font-weight:600;min-width:8rem;max-width:14rem;white-space:normal;overflow-wrap:anywhere;position:sticky;left:0;background:var(--ground)}
 .holds{color:var(--good)}.missed{color:var(--bad);font-weight:600}
 .plot{display:block;width:100%;min-width:36rem;height:auto}
 figure{margin:0}figcaption{color:var(--soft);font-size:.85rem}
