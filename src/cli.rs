@@ -32,6 +32,7 @@ mod overrides;
 mod policy;
 mod replay;
 mod serve;
+mod simulate;
 mod size;
 mod sources;
 mod span;
@@ -109,6 +110,7 @@ enum Command {
     Policy(policy::PolicyArgs),
     Replay(replay::ReplayArgs),
     Bench(bench::BenchArgs),
+    Simulate(simulate::SimulateArgs),
     Completions(CompletionsArgs),
 }
 
@@ -181,6 +183,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Command::Serve(args) => serve::run(args),
         Command::Completions(args) => Ok(completions(&args)),
         Command::Replay(args) => replay::run(&context, args),
+        Command::Simulate(args) => simulate::run(&context, &args),
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -211,6 +214,7 @@ async fn call(context: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Bench(args) => bench::run(context, args).await,
         Command::Replay(args) => replay::run(context, args),
         Command::Serve(args) => serve::run(args),
+        Command::Simulate(args) => simulate::run(context, &args),
         Command::Completions(args) => Ok(completions(&args)),
     }
 }

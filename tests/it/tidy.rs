@@ -23,6 +23,10 @@ const CLOCK_READERS: &[(&str, &str)] = &[
         "src/cli/",
         "measures real processes and real load; decides nothing",
     ),
+    (
+        "crates/simulate/benches/",
+        "says how long its sections take; decides nothing",
+    ),
 ];
 
 /// What each module of the service may use of the others; itself always. What is missing here
