@@ -79,6 +79,8 @@ pub struct Measure {
     served: Vec<u64>,
     waited_in_vain: u64,
     still_waiting: u64,
+    /// In hand at the end.
+    pending: u64,
     /// Operations that began after recovery and ended: well, or not.
     late_succeeded: u64,
     late_failed: u64,
@@ -108,6 +110,7 @@ impl Measure {
             served: Vec::new(),
             waited_in_vain: 0,
             still_waiting: 0,
+            pending: 0,
             late_succeeded: 0,
             late_failed: 0,
             opened: Vec::new(),
@@ -144,6 +147,7 @@ impl Measure {
 
     /// One that is in hand at the end of the run.
     pub fn operation_pending(&mut self, began: u64) {
+        self.pending += 1;
         self.note_late(began, self.end);
         let waited = self.last_end.is_some_and(|end| began <= end);
         self.still_waiting += u64::from(waited);
@@ -208,22 +212,19 @@ impl Measure {
 
     pub fn counters(&self) -> Counters {
         let it = &self.counts;
-        let ended = it.calls_succeeded + it.calls_failed + it.calls_timed_out + it.calls_throttled;
         let number = |count: u64| count as f64;
         Counters {
             operations: number(it.operations),
             operations_succeeded: number(it.operations_succeeded),
             operations_failed: number(it.operations_failed),
-            operations_pending: number(
-                it.operations - it.operations_succeeded - it.operations_failed,
-            ),
+            operations_pending: number(self.pending),
             calls: number(it.calls),
             calls_succeeded: number(it.calls_succeeded),
             calls_failed: number(it.calls_failed),
             calls_timed_out: number(it.calls_timed_out),
             calls_throttled: number(it.calls_throttled),
-            calls_in_flight: number(it.calls - ended),
-            calls_wasted: number(ended - it.calls_succeeded),
+            calls_in_flight: number(self.in_flight),
+            calls_wasted: number(it.calls_failed + it.calls_timed_out + it.calls_throttled),
             calls_while_down: number(it.calls_while_down),
             rejected_for_load: number(it.rejected_for_load),
             served_in_vain: number(it.served_in_vain),

@@ -58,7 +58,7 @@ pub struct Fleet {
     /// By client and layer.
     sessions: Vec<Session>,
     /// By operation and layer.
-    errands: Vec<Errand>,
+    pursuits: Vec<Pursuit>,
     calls_named: u64,
     /// On their way; the free ones are empty.
     reports: Vec<Report>,
@@ -72,7 +72,7 @@ pub struct Fleet {
 
 /// What one service on the way of an operation knows of its call.
 #[derive(Clone, Copy, Debug)]
-struct Errand {
+struct Pursuit {
     /// Names the call, so that a question asked twice is answered once.
     name: u64,
     /// Under what its last attempt was made, or is to be made.
@@ -107,7 +107,7 @@ struct Reply {
     boot: u32,
 }
 
-impl Errand {
+impl Pursuit {
     const fn new(name: u64) -> Self {
         Self {
             name,
@@ -137,7 +137,7 @@ impl Fleet {
             seed,
             coordinator: Coordinator::new(scenario, policy, layers, seed),
             sessions: vec![Session::default(); clients as usize * layers],
-            errands: Vec::new(),
+            pursuits: Vec::new(),
             calls_named: 0,
             reports: Vec::new(),
             reports_free: Vec::new(),
@@ -157,17 +157,17 @@ impl Fleet {
         self.calls_named += 1;
         let place = index * self.layers + usize::from(layer);
         let name = mixed(self.calls_named);
-        if self.errands.len() <= place {
-            self.errands.resize(place + 1, Errand::new(0));
+        if self.pursuits.len() <= place {
+            self.pursuits.resize(place + 1, Pursuit::new(0));
         }
-        self.errands[place] = Errand::new(name);
+        self.pursuits[place] = Pursuit::new(name);
     }
 
     /// The call that begins was under way on a session that broke.
     pub fn made_on_session(&mut self, ground: &Ground<'_>, index: usize) {
         let (place, who) = self.place(ground, index);
         let epoch = self.heard(who, ground.now).epoch;
-        self.errands[place].made = Made::OnState(epoch);
+        self.pursuits[place].made = Made::OnState(epoch);
     }
 
     /// May this attempt go?
@@ -175,7 +175,7 @@ impl Fleet {
         let (place, who) = self.place(ground, index);
         let operation = ground.operations[index];
         if operation.attempt() > 1 {
-            return match self.errands[place].outcome.retried_below {
+            return match self.pursuits[place].outcome.retried_below {
                 true => {
                     self.tell_last(ground, index);
                     Decision::Refused
@@ -185,7 +185,7 @@ impl Fleet {
         }
         match self.word(who, ground.now) {
             Word::Go(epoch) => {
-                self.errands[place].made = Made::OnState(epoch);
+                self.pursuits[place].made = Made::OnState(epoch);
                 Decision::Go
             }
             Word::Refuse(left) => self.denied(ground, index, Some(Nanos(left)), false),
@@ -196,17 +196,17 @@ impl Fleet {
     /// The wait before an attempt is over: does its place still hold?
     pub fn ready(&mut self, ground: &mut Ground<'_>, index: usize) -> Decision {
         let (place, who) = self.place(ground, index);
-        let errand = self.errands[place];
+        let pursuit = self.pursuits[place];
         let heard = self.heard(who, ground.now);
         let attempt = ground.operations[index].attempt();
-        if !matches!(errand.made, Made::Fleet(..)) {
+        if !matches!(pursuit.made, Made::Fleet(..)) {
             return Decision::Go;
         }
-        if let Some(left) = heard.tripped_since(errand.epoch, attempt, ground.now) {
+        if let Some(left) = heard.tripped_since(pursuit.epoch, attempt, ground.now) {
             self.give_back(ground, index);
             return self.denied(ground, index, Some(Nanos(left)), true);
         }
-        match errand.confirms && !heard.stands_by(errand.epoch, ground.now) {
+        match pursuit.confirms && !heard.stands_by(pursuit.epoch, ground.now) {
             true => self.ask(ground, index, true),
             false => Decision::Go,
         }
@@ -215,8 +215,8 @@ impl Fleet {
     /// A permit that will not be used.
     fn give_back(&mut self, ground: &mut Ground<'_>, index: usize) {
         let (place, who) = self.place(ground, index);
-        let made = std::mem::replace(&mut self.errands[place].made, Made::Nothing);
-        self.errands[place].untold = false;
+        let made = std::mem::replace(&mut self.pursuits[place].made, Made::Nothing);
+        self.pursuits[place].untold = false;
         self.report(ground, who, made, &Outcome::of(OutcomeKind::Cancelled));
     }
 
@@ -227,12 +227,12 @@ impl Fleet {
         let outcome = outcome(operation.last, ground.now - operation.sent);
         match operation.last {
             End::Served => {
-                let made = self.errands[place].made;
+                let made = self.pursuits[place].made;
                 self.report(ground, who, made, &outcome);
             }
             End::Failed | End::Throttled(_) | End::TimedOut | End::GivenUpBelow { .. } => {
-                self.errands[place].outcome = outcome;
-                self.errands[place].untold = true;
+                self.pursuits[place].outcome = outcome;
+                self.pursuits[place].untold = true;
             }
         }
     }
@@ -240,9 +240,9 @@ impl Fleet {
     /// The last attempt has ended, and no question will tell how.
     pub fn tell_last(&mut self, ground: &mut Ground<'_>, index: usize) {
         let (place, who) = self.place(ground, index);
-        let errand = self.errands[place];
-        if std::mem::replace(&mut self.errands[place].untold, false) {
-            self.report(ground, who, errand.made, &errand.outcome);
+        let pursuit = self.pursuits[place];
+        if std::mem::replace(&mut self.pursuits[place].untold, false) {
+            self.report(ground, who, pursuit.made, &pursuit.outcome);
         }
     }
 
@@ -301,7 +301,7 @@ impl Fleet {
         ground.measure.counts.pushes += (self.clients * self.layers) as u64;
     }
 
-    /// The errand and the session of the service that decides now.
+    /// The pursuit and the session of the service that decides now.
     fn place(&self, ground: &Ground<'_>, index: usize) -> (usize, usize) {
         let operation = &ground.operations[index];
         let place = index * self.layers + usize::from(operation.layer);

@@ -23,16 +23,16 @@ impl Fleet {
             // Its first question subscribes; what is pushed comes with the answer.
             session.hears_from = now + 2 * (self.way.0 + self.way.1);
         }
-        let goes_on_alone = matches!(self.errands[place].made, Made::Lone(_)) && attempt > 2;
+        let goes_on_alone = matches!(self.pursuits[place].made, Made::Lone(_)) && attempt > 2;
         if goes_on_alone || session.is_shut(now) || matches!(link, Link::Away(_)) {
             return match confirms {
                 true => Decision::Go,
                 false => self.decide_alone(ground, index),
             };
         }
-        let errand = &mut self.errands[place];
-        errand.asked_at = now;
-        errand.asks_to_confirm = confirms;
+        let pursuit = &mut self.pursuits[place];
+        pursuit.asked_at = now;
+        pursuit.asks_to_confirm = confirms;
         ground.measure.counts.questions += 1;
         let way = &ground.scenario.coordinator;
         let stream = &mut self.ways[ground.operations[index].client as usize];
@@ -54,7 +54,7 @@ impl Fleet {
         let (place, who) = self.place(ground, index);
         let now = ground.now;
         let way = &ground.scenario.coordinator;
-        let late_at = self.errands[place].asked_at + way.patience.nanos();
+        let late_at = self.pursuits[place].asked_at + way.patience.nanos();
         if self.coordinator.is_away() {
             return ground.plan(late_at.saturating_sub(now), Kind::Late, index);
         }
@@ -62,14 +62,14 @@ impl Fleet {
         let ask = self.worded(ground, index);
         let record = self.layer_of(who);
         let answer = self.coordinator.ask(record, &ask, now, &mut ground.measure);
-        let errand = &mut self.errands[place];
-        errand.reply = Some(Reply {
+        let pursuit = &mut self.pursuits[place];
+        pursuit.reply = Some(Reply {
             verdict: answer.verdict,
             epoch: answer.epoch,
             boot: self.coordinator.boot(),
         });
         // It has been told, whether the answer arrives or not.
-        errand.untold = errand.asks_to_confirm && errand.untold;
+        pursuit.untold = pursuit.asks_to_confirm && pursuit.untold;
         let stream = &mut self.ways[ground.operations[index].client as usize];
         let hop = stream.between(way.least.nanos(), way.most.nanos());
         let arrives = done_at + hop;
@@ -82,24 +82,24 @@ impl Fleet {
     /// As the coordinator reads it.
     fn worded(&self, ground: &Ground<'_>, index: usize) -> Ask {
         let (place, who) = self.place(ground, index);
-        let errand = &self.errands[place];
+        let pursuit = &self.pursuits[place];
         let attempt = ground.operations[index].attempt();
         let boot = self.coordinator.boot();
-        let made_under = match errand.made {
+        let made_under = match pursuit.made {
             Made::Fleet(permit, of) if of == boot => MadeUnder::Permit(permit),
             Made::Fleet(permit, _) => MadeUnder::EarlierRun(permit),
             Made::OnState(epoch) => MadeUnder::Epoch(epoch),
             Made::Lone(_) => MadeUnder::Epoch(self.heard(who, ground.now).epoch),
             Made::Nothing => MadeUnder::Unknown,
         };
-        let question = match (made_under, errand.asks_to_confirm, attempt) {
+        let question = match (made_under, pursuit.asks_to_confirm, attempt) {
             (MadeUnder::Permit(permit), true, _) => Question::Confirm(permit),
             (_, _, 1) => Question::First,
             (made_under, _, attempt) => Question::Retry {
                 attempt,
                 previous: Previous {
                     made_under,
-                    outcome: errand.outcome,
+                    outcome: pursuit.outcome,
                 },
             },
         };
@@ -107,7 +107,7 @@ impl Fleet {
             question,
             caller: Coordinator::caller(who),
             service: self.layer_of(who) as u64,
-            call: Some(errand.name),
+            call: Some(pursuit.name),
             idempotent: true,
             time_left: ground.time_left(index).map(Nanos),
             priority: Priority::Normal,
@@ -120,17 +120,17 @@ impl Fleet {
         let (place, who) = self.place(ground, index);
         let now = ground.now;
         self.sessions[who].answered();
-        let errand = &mut self.errands[place];
-        let was_granted = errand.asks_to_confirm;
+        let pursuit = &mut self.pursuits[place];
+        let was_granted = pursuit.asks_to_confirm;
         // An answer is planned together with its reply.
-        let Some(reply) = errand.reply.take() else {
+        let Some(reply) = pursuit.reply.take() else {
             return self.late(ground, index);
         };
         match reply.verdict {
             Ok(grant) => {
-                errand.made = Made::Fleet(grant.permit, reply.boot);
-                errand.epoch = reply.epoch;
-                errand.confirms = grant.confirm && !grant.delay.is_zero();
+                pursuit.made = Made::Fleet(grant.permit, reply.boot);
+                pursuit.epoch = reply.epoch;
+                pursuit.confirms = grant.confirm && !grant.delay.is_zero();
                 if let Some(lone) = &mut self.sessions[who].lone {
                     lone.forget();
                 }
@@ -142,7 +142,7 @@ impl Fleet {
             Err(denial) => {
                 if was_granted {
                     // A confirmation that is denied has made the permit void.
-                    errand.made = Made::Nothing;
+                    pursuit.made = Made::Nothing;
                 }
                 let lone = self.sessions[who].lone(now);
                 lone.remember(denial.reason, denial.retry_after, now);
@@ -159,9 +159,9 @@ impl Fleet {
         let client = ground.operations[index].client as usize;
         let unit = self.ways[client].unit();
         self.sessions[who].unanswered(unit, ground.now);
-        let errand = &mut self.errands[place];
-        errand.reply = None;
-        match errand.asks_to_confirm {
+        let pursuit = &mut self.pursuits[place];
+        pursuit.reply = None;
+        match pursuit.asks_to_confirm {
             // Nobody says that it may not.
             true => Decision::Go,
             false => self.decide_alone(ground, index),

@@ -6,7 +6,7 @@
 
 use holdoff_decision::{
     Answer, Ask, Context, MadeUnder, Nanos, Outcome, Permit, Policy, Previous, Priority, Question,
-    Record, Sample, State, Tally, Time, acquire,
+    Record, Restart, Sample, State, Tally, Time, acquire,
     evidence::News,
     operate::{self, Checkpoint},
     record::Change,
@@ -35,7 +35,7 @@ pub struct Coordinator {
     /// `Some`: away, with what it had written down.
     away: Option<Vec<Checkpoint>>,
     boot: u32,
-    restarted: Option<Time>,
+    restarted: Option<Restart>,
     random: Stream,
     service: u64,
     busy_until: u64,
@@ -198,7 +198,10 @@ impl Coordinator {
             return;
         };
         self.boot += 1;
-        self.restarted = Some(Time(now));
+        self.restarted = Some(Restart {
+            at: Time(now),
+            has_predecessor: keeps_state,
+        });
         self.busy_until = now;
         for (index, checkpoint) in kept.iter().enumerate() {
             self.records[index] = match keeps_state {

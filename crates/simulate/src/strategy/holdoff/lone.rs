@@ -104,7 +104,7 @@ impl Fleet {
         let (place, who) = self.place(ground, index);
         let now = ground.now;
         let operation = ground.operations[index];
-        if !matches!(self.errands[place].made, Made::Lone(_)) {
+        if !matches!(self.pursuits[place].made, Made::Lone(_)) {
             // For the coordinator, when it is back.
             self.tell_last(ground, index);
         }
@@ -137,10 +137,10 @@ impl Fleet {
             &context(now, sample),
         );
         lone.record.take_changes();
-        self.errands[place].untold = false;
+        self.pursuits[place].untold = false;
         match answer.verdict {
             Ok(Grant { delay, permit, .. }) => {
-                self.errands[place].made = Made::Lone(permit);
+                self.pursuits[place].made = Made::Lone(permit);
                 match delay.is_zero() {
                     true => Decision::Go,
                     false => Decision::After(delay.0),
@@ -157,11 +157,11 @@ impl Fleet {
             return Question::First;
         }
         let epoch = self.sessions[who].lone(now).record.breaker.epoch;
-        let errand = &mut self.errands[place];
-        let made_under = match errand.made {
+        let pursuit = &mut self.pursuits[place];
+        let made_under = match pursuit.made {
             Made::Lone(permit) => MadeUnder::Permit(permit),
-            Made::Fleet(..) | Made::OnState(_) if attempt == 2 && !errand.counted_here => {
-                errand.counted_here = true;
+            Made::Fleet(..) | Made::OnState(_) if attempt == 2 && !pursuit.counted_here => {
+                pursuit.counted_here = true;
                 MadeUnder::Epoch(epoch)
             }
             Made::Fleet(..) | Made::OnState(_) | Made::Nothing => MadeUnder::Unknown,
@@ -170,7 +170,7 @@ impl Fleet {
             attempt,
             previous: Previous {
                 made_under,
-                outcome: errand.outcome,
+                outcome: pursuit.outcome,
             },
         }
     }
