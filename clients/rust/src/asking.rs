@@ -59,7 +59,11 @@ pub(crate) enum Made {
     /// No permit: the service has let first attempts go.
     OnState(OnState),
     /// A decision of this process.
-    Local(decision::Permit),
+    Local {
+        permit: decision::Permit,
+        /// The epoch that the service had pushed when the attempt began; 0: none.
+        begun_in: u64,
+    },
 }
 
 /// Why the service decided nothing.
@@ -169,7 +173,7 @@ impl Asking {
             Made::Fleet(permit) => permit,
             // It was granted no delay, so that there is nothing to confirm.
             Made::OnState(_) => return Ok(None),
-            Made::Local(permit) => {
+            Made::Local { permit, .. } => {
                 let question = decision::Question::Confirm(*permit);
                 return self.decide_here(question).map(Some);
             }
@@ -236,7 +240,7 @@ impl Asking {
             return None;
         }
         let previous = match (confirm, &self.previous) {
-            (None, Some(previous)) => Some(previous.on_the_wire(link, self.attempt)?),
+            (None, Some(previous)) => Some(previous.on_the_wire()),
             (Some(_), _) | (None, None) => None,
         };
         Some(proto::AcquireRequest {

@@ -10,7 +10,6 @@ use holdoff_decision::{self as decision, MadeUnder};
 use super::Made;
 use crate::{
     client::Client,
-    link::Link,
     outcome::Outcome,
     proto::{self, previous::MadeUnder as WireMadeUnder},
     wire,
@@ -62,31 +61,27 @@ impl Previous {
         }
     }
 
-    /// For the service, with the question about `attempt`. A first attempt made on pushed
-    /// state is told by its epoch, and one that was decided here by the epoch last heard of.
-    /// A later one cannot be told at all
-    /// (`None`), so a call that has gone on alone ends alone.
-    pub(super) fn on_the_wire(&self, link: &Link, attempt: u32) -> Option<proto::Previous> {
+    /// For the service. An attempt without a permit of its own is told by an epoch: the one
+    /// whose state it was made on, or the one last heard of when an attempt that was decided
+    /// here began. So a call that has gone on alone is with the fleet again at its next
+    /// question, and what failed before a transition does not count after it.
+    pub(super) fn on_the_wire(&self) -> proto::Previous {
         let made_under = match &self.made {
             Made::Fleet(permit) => WireMadeUnder::Permit(permit.clone()),
             Made::OnState(on) => WireMadeUnder::Epoch(on.epoch),
-            Made::Local(_) if attempt == 2 => {
-                let last = link.shared().pushed.last(&self.dependency);
-                WireMadeUnder::Epoch(last.map_or(0, |on| on.epoch))
-            }
-            Made::Local(_) => return None,
+            Made::Local { begun_in, .. } => WireMadeUnder::Epoch(*begun_in),
         };
-        Some(proto::Previous {
+        proto::Previous {
             made_under: Some(made_under),
             outcome: Some(wire::write_outcome(&self.outcome)),
-        })
+        }
     }
 
     /// For this process's own record. A first attempt that the service let go is unknown
     /// there, and is counted once.
     pub(super) fn here(&self, attempt: u32) -> decision::Previous {
         let made_under = match &self.made {
-            Made::Local(permit) => MadeUnder::Permit(*permit),
+            Made::Local { permit, .. } => MadeUnder::Permit(*permit),
             Made::Fleet(_) | Made::OnState(_)
                 if attempt == 2 && !self.is_counted_here.swap(true, Relaxed) =>
             {
