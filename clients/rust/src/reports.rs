@@ -2,10 +2,11 @@
 //!
 //! Reporting never makes a caller wait. A full queue loses the newest outcome and counts it;
 //! the service then takes the permit for silent, which is what it is. A batch goes out
-//! 100 ms after its first entry, or at once when an entry is a failure, and always before
-//! a question that carries a failure, so that failures never arrive ahead of the successes
-//! around them. Attempts made on pushed state are counted, and their tallies go first in a
-//! batch; alone they wait 100 ms to 1 s, jittered.
+//! 10 ms after its first outcome under a permit, since a recovering dependency's ramp is
+//! steered by these; at once when an entry is a failure; and always before a question that
+//! carries a failure, so that failures never arrive ahead of the successes around them.
+//! Attempts made on pushed state are counted, and their tallies go first in a batch; alone
+//! they wait 100 ms to 1 s, jittered.
 //!
 //! A batch whose answer was lost with its stream is sent once more under the same sequence
 //! number, by which the service tells a repetition. Numbers begin at the wall clock, so
@@ -38,8 +39,10 @@ const BATCH_MAX: usize = 1_000;
 const TALLIES_MAX: usize = 500;
 /// The service takes 256 KiB a message.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 192 * 1024;
-const LINGER: Duration = Duration::from_millis(100);
-/// The longest of what only tallies wait.
+/// What an outcome under a permit waits for others.
+const LINGER: Duration = Duration::from_millis(10);
+/// The shortest and the longest of what only tallies wait.
+const TALLY_LINGER: Duration = Duration::from_millis(100);
 const TALLY_LINGER_MAX: Duration = Duration::from_secs(1);
 /// Batches without an answer yet; past it the queue fills.
 const UNANSWERED_MAX: usize = 64;
@@ -117,8 +120,8 @@ impl Reports {
             (Some(_), false) => false,
             (_, true) => state.is_due_in(Duration::ZERO),
             (None, false) => {
-                let spread = TALLY_LINGER_MAX - LINGER;
-                state.is_due_in(LINGER + spread.mul_f64(entropy::unit()))
+                let spread = TALLY_LINGER_MAX - TALLY_LINGER;
+                state.is_due_in(TALLY_LINGER + spread.mul_f64(entropy::unit()))
             }
         };
         drop(state);
@@ -277,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn successes_wait_a_tenth_of_a_second_and_a_failure_takes_them_along_at_once() {
+    async fn successes_wait_ten_milliseconds_and_a_failure_takes_them_along_at_once() {
         let reports = reports();
         let start = Instant::now();
         push(&reports, Outcome::success());
