@@ -323,6 +323,7 @@ async fn run(shared: Arc<Shared>, mut wanted: mpsc::Receiver<Wanted>) {
         };
         add(&shared.counting.connections, 1);
         shared.stands(Some(channel.clone()));
+        shared.reports.stream_begins();
         let mut first = first;
         let mut end = match course.is_unary(index) {
             true => End::Unimplemented,

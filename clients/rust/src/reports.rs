@@ -181,6 +181,19 @@ impl Reports {
         self.changed.notify_one();
     }
 
+    /// A stream begins. What was counted before it deposits nothing, in a batch that is
+    /// repeated either.
+    pub(crate) fn stream_begins(&self) {
+        let mut state = self.lock();
+        state.tallies.forget_starts();
+        let entries = state.resend.iter_mut().flat_map(|batch| &mut batch.entries);
+        for entry in entries {
+            if let Some(proto::report_entry::Entry::Tally(tally)) = &mut entry.entry {
+                tally.first_attempts = 0;
+            }
+        }
+    }
+
     /// The stream broke: what was not answered goes once more, on the next one.
     pub(crate) fn broken(&self) {
         let mut state = self.lock();
@@ -318,6 +331,30 @@ mod tests {
         assert!(reports.take().is_none() && reports.is_empty());
         let counters = reports.counting.read();
         assert_eq!((counters.reported, counters.reports_dropped), (1, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn starts_of_before_a_stream_deposit_nothing_repeated_or_not() {
+        let reports = reports();
+        let on = OnState {
+            epoch: 1,
+            slow_after: holdoff_decision::Nanos::ZERO,
+        };
+        let count = || reports.tally(&"a".into(), on, &Outcome::success());
+        let take = || match reports.take().unwrap().entries[0].entry.clone() {
+            Some(proto::report_entry::Entry::Tally(tally)) => {
+                (tally.first_attempts, tally.successes)
+            }
+            other => panic!("{other:?}"),
+        };
+        count();
+        assert_eq!(take(), (1, 1));
+        reports.broken();
+        count();
+        reports.stream_begins();
+        assert_eq!((take(), take()), ((0, 1), (0, 1)));
+        count();
+        assert_eq!(take(), (1, 1));
     }
 
     #[tokio::test(start_paused = true)]
