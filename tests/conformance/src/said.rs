@@ -120,6 +120,9 @@ fn client_policy(said: &Value) -> Result<proto::ClientPolicy> {
             "open_for_ms" => policy.open_for = span(),
             "open_max_ms" => policy.open_max = span(),
             "slow_after_ms" => policy.slow_after = span(),
+            "breaker_off" => {
+                policy.breaker_off = value.as_bool().context("breaker_off is true or false")?;
+            }
             other => bail!("a policy has no field `{other}`"),
         }
     }

@@ -241,8 +241,9 @@ fn any_policy() -> impl Strategy<Value = proto::ClientPolicy> {
     let number = || prop_oneof![any::<f64>(), 0.0..10.0_f64];
     let spans = proptest::collection::vec(any_duration(), 9);
     let numbers = proptest::collection::vec(number(), 4);
-    (spans, numbers, any::<u32>(), -1..7_i32, -1..7_i32).prop_map(
-        |(spans, numbers, max_attempts, strategy, jitter)| proto::ClientPolicy {
+    let enums = (-1..7_i32, -1..7_i32);
+    (spans, numbers, any::<u32>(), enums, any::<bool>()).prop_map(
+        |(spans, numbers, max_attempts, (strategy, jitter), breaker_off)| proto::ClientPolicy {
             max_attempts,
             strategy,
             initial_delay: spans[0],
@@ -260,6 +261,7 @@ fn any_policy() -> impl Strategy<Value = proto::ClientPolicy> {
             open_multiplier: numbers[3],
             open_max: spans[8],
             slow_after: spans[0],
+            breaker_off,
         },
     )
 }
