@@ -6,6 +6,7 @@
 //! mend. So a wrong answer cannot make a caller do harm, either. The order is the service's.
 
 mod call_id;
+pub(crate) mod held_back;
 pub(crate) mod on_state;
 mod previous;
 pub(crate) mod settled;
@@ -139,13 +140,19 @@ impl Asking {
         if let Some(settled) = self.on_pushed_state() {
             return settled;
         }
+        let held = self.hold_back().await?;
+        if let Err(denied) = settled::time(self.time_left()) {
+            self.tell();
+            return Err(denied);
+        }
         let asked_at = Instant::now();
         match self.ask_fleet(None).await {
             Ok(Answer::Grant(granted)) => {
                 self.told();
                 let local = &self.client.inner().local;
                 local.forget(&self.question.dependency);
-                Permit::try_new(self.clone(), granted.into(), asked_at)
+                let terms = Terms::from(granted).less(held);
+                Permit::try_new(self.clone(), terms, asked_at)
             }
             Ok(Answer::Denial(denied)) => {
                 self.told();
@@ -159,7 +166,7 @@ impl Asking {
                         Err(unreadable(why))
                     }
                     NoDecision::Unreadable(_) | NoDecision::Unanswered(_) | NoDecision::Unasked => {
-                        self.ask_nobody(asked_at)
+                        self.ask_nobody(asked_at, held)
                     }
                 }
             }
@@ -261,7 +268,7 @@ impl Asking {
     }
 
     /// Decides without the service.
-    fn ask_nobody(&self, asked_at: Instant) -> Result<Permit, Denied> {
+    fn ask_nobody(&self, asked_at: Instant, held: Duration) -> Result<Permit, Denied> {
         let question = match (&self.previous, self.is_hedge) {
             (_, true) => decision::Question::Hedge {
                 attempt: self.attempt,
@@ -272,7 +279,7 @@ impl Asking {
                 previous: previous.here(self.attempt),
             },
         };
-        let terms = self.decide_here(question)?;
+        let terms = self.decide_here(question)?.less(held);
         Permit::try_new(self.clone(), terms, asked_at)
     }
 

@@ -69,6 +69,12 @@ impl Terms {
             epoch: None,
         }
     }
+
+    /// So much of the delay has passed already.
+    pub(crate) fn less(mut self, passed: Duration) -> Self {
+        self.delay = self.delay.saturating_sub(passed);
+        self
+    }
 }
 
 impl From<wire::Granted> for Terms {

@@ -111,12 +111,22 @@ impl Reports {
 
     /// An attempt on pushed state ended so.
     pub(crate) fn tally(&self, dependency: &Arc<str>, on: OnState, outcome: &Outcome) {
+        self.count(dependency, on, outcome, outcome.is_urgent());
+    }
+
+    /// The same of a state that another has taken the place of: whole fleets learn that at one
+    /// instant, and none of them is in a hurry.
+    pub(crate) fn tally_late(&self, dependency: &Arc<str>, on: OnState, outcome: &Outcome) {
+        self.count(dependency, on, outcome, false);
+    }
+
+    fn count(&self, dependency: &Arc<str>, on: OnState, outcome: &Outcome, is_urgent: bool) {
         let mut state = self.lock();
         if !state.tallies.note(dependency, on, outcome) {
             add(&self.counting.reports_dropped, 1);
             return;
         }
-        let is_sooner = match (state.due, outcome.is_urgent()) {
+        let is_sooner = match (state.due, is_urgent) {
             (Some(_), false) => false,
             (_, true) => state.is_due_in(Duration::ZERO),
             (None, false) => {
@@ -355,6 +365,23 @@ mod tests {
         assert_eq!((take(), take()), ((0, 1), (0, 1)));
         count();
         assert_eq!(take(), (1, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_that_a_later_state_has_overtaken_waits_like_a_success() {
+        let on = OnState {
+            epoch: 1,
+            slow_after: holdoff_decision::Nanos::ZERO,
+        };
+        for is_late in [false, true] {
+            let (reports, start) = (reports(), Instant::now());
+            match is_late {
+                true => reports.tally_late(&"a".into(), on, &Outcome::failure()),
+                false => reports.tally(&"a".into(), on, &Outcome::failure()),
+            }
+            reports.due().await;
+            assert_eq!(start.elapsed() >= TALLY_LINGER, is_late);
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use holdoff_decision::{self as decision, MadeUnder};
 
 use super::Made;
 use crate::{
-    client::Client,
+    client::{Client, Mode},
     outcome::Outcome,
     proto::{self, previous::MadeUnder as WireMadeUnder},
     wire,
@@ -23,6 +23,10 @@ pub(super) struct Previous {
     made: Made,
     pub(super) outcome: Outcome,
     is_told: AtomicBool,
+    /// The question with it was held back once.
+    was_held_back: AtomicBool,
+    /// The service has pushed a later state: its tally is in no hurry.
+    is_late: AtomicBool,
     /// This process has counted a first attempt that the service had granted.
     is_counted_here: AtomicBool,
 }
@@ -35,15 +39,39 @@ impl Previous {
             made,
             outcome,
             is_told: AtomicBool::new(false),
+            was_held_back: AtomicBool::new(false),
+            is_late: AtomicBool::new(false),
             is_counted_here: AtomicBool::new(false),
         }
     }
 
     pub(super) fn tell(&self) {
-        if !self.is_told.swap(true, Relaxed) {
-            self.client
-                .report(&self.dependency, &self.made, &self.outcome);
+        if self.is_told.swap(true, Relaxed) {
+            return;
         }
+        match (&self.made, &self.client.inner().mode) {
+            (Made::OnState(on), Mode::Fleet(link))
+                if self.is_late.load(Relaxed) && self.outcome.pushback.is_none() =>
+            {
+                let reports = &link.shared().reports;
+                reports.tally_late(&self.dependency, *on, &self.outcome);
+            }
+            (made, _) => self.client.report(&self.dependency, made, &self.outcome),
+        }
+    }
+
+    /// The epoch of the pushed state it was made on, once.
+    pub(super) fn epoch_to_hold_back(&self) -> Option<u64> {
+        match self.made {
+            Made::OnState(on) if !self.was_held_back.swap(true, Relaxed) => Some(on.epoch),
+            Made::OnState(_) | Made::Fleet(_) | Made::Local { .. } => None,
+        }
+    }
+
+    /// It says nothing about what comes now. A call that ends so has it tallied with the
+    /// rest; one that asks again tells it with the question.
+    pub(super) fn is_late(&self) {
+        self.is_late.store(true, Relaxed);
     }
 
     /// The service has taken it with a question. What was decided here is told here.

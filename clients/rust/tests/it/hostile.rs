@@ -268,7 +268,7 @@ fn any_policy() -> impl Strategy<Value = proto::ClientPolicy> {
 
 fn any_update() -> impl Strategy<Value = proto::Update> {
     let words = (-1..9_i32, -1..5_i32, any::<u64>());
-    let allowance = proptest::option::of(any::<f64>());
+    let allowance = proptest::option::of((any::<f64>(), any::<u32>()));
     let policy = proptest::option::of(any_policy());
     (words, any_duration(), policy, allowance).prop_map(
         |((state, first_attempts, epoch), valid_for, policy, allowance)| proto::Update {
@@ -278,9 +278,11 @@ fn any_update() -> impl Strategy<Value = proto::Update> {
             first_attempts,
             valid_for,
             policy,
-            offline_allowance: allowance.map(|retries_per_second| proto::OfflineAllowance {
-                retries_per_second,
-                known_clients: 0,
+            offline_allowance: allowance.map(|(retries_per_second, known_clients)| {
+                proto::OfflineAllowance {
+                    retries_per_second,
+                    known_clients,
+                }
             }),
         },
     )
