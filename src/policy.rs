@@ -44,7 +44,7 @@ pub use name::is_name;
 pub use schedule::{feasible, worst_case};
 pub use schema::schema;
 pub use set::{DEFAULT_NAMESPACE, ItemOrigin, Named, NamespacePolicy, Overlay, PolicySet, Source};
-pub use traffic::{FACTS, Facts, Traffic};
+pub use traffic::{FACTS, Facts, Traffic, listed};
 pub use tree::Place;
 
 #[cfg(test)]

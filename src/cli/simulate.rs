@@ -53,9 +53,9 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "scenario")]
     show: Option<String>,
     /// The policy of holdoff, from a policy file or a folder of them; without it, the scenario's
-    #[arg(long, value_name = "PATH", requires = "dependency")]
+    #[arg(long, value_name = "PATH")]
     policies: Option<PathBuf>,
-    /// Whose policy, in --namespace
+    /// Whose policy, in --namespace; without it, the namespace's defaults
     #[arg(long, value_name = "NAME", requires = "policies")]
     dependency: Option<String>,
     /// The strategies to compare; without it, the scenario's, or all
@@ -97,9 +97,9 @@ pub fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     };
     let scenario = scenario::read(named, args.clients, &args.set)?;
-    let policy = match (&args.policies, &args.dependency) {
-        (Some(path), Some(name)) => policy::of_files(path, &context.namespace, name)?,
-        _ => policy::of_scenario(&scenario)?,
+    let chosen = match &args.policies {
+        Some(path) => policy::of_files(path, &context.namespace, args.dependency.as_deref())?,
+        None => policy::of_scenario(&scenario)?,
     };
     let seeds: Vec<u64> = (0..u64::from(args.seeds))
         .map(|number| args.seed.wrapping_add(number))
@@ -108,7 +108,7 @@ pub fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failure> {
     let plan = Plan {
         scenario: &scenario,
         strategies: &args.strategies,
-        policy: &policy,
+        policy: &chosen.policy,
         seeds: &seeds,
         threads: std::thread::available_parallelism().map_or(1, Into::into),
     };
@@ -119,17 +119,28 @@ pub fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failure> {
         std::fs::write(path, report::html(&results))
             .map_err(|error| Failure::Usage(format!("--report {}: {error}", path.display())))?;
     }
-    print(context, &results);
+    print(context, &results, &chosen.from);
     Ok(match results.all_hold() {
         true => Exit::Done,
         false => Exit::No,
     })
 }
 
-fn print(context: &Context, results: &Results) {
+/// The results, and where the policy of `holdoff` is from.
+#[derive(serde::Serialize)]
+struct Shown<'a> {
+    policy_from: &'a str,
+    #[serde(flatten)]
+    results: &'a Results,
+}
+
+fn print(context: &Context, results: &Results, policy_from: &str) {
     output::print(&match context.format {
-        Format::Json => output::pretty(results),
-        Format::Table => render::results(context.ink, results),
+        Format::Json => output::pretty(&Shown {
+            policy_from,
+            results,
+        }),
+        Format::Table => render::results(context.ink, results, policy_from),
     });
 }
 

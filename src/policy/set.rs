@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use holdoff_decision::Policy;
 
+use super::blame;
 use super::layers::{self, Resolved};
 use super::name::Selector;
 use super::raw::Entry;
@@ -174,6 +175,11 @@ impl NamespacePolicy {
             Named::Pattern => self.pattern_of(dependency),
             Named::Defaults => String::new(),
         }
+    }
+
+    /// The path of an entry from the root of its file; empty: of the defaults.
+    pub fn entry_path(&self, entry: &str) -> String {
+        blame::entry_path(&self.written_as, entry)
     }
 
     /// The names that are written down, sorted.

@@ -7,10 +7,13 @@
 
 mod facts;
 mod file;
+mod unmatched;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use self::facts::{FACTS, Facts};
+use self::unmatched::Mention;
+pub use self::unmatched::listed;
 use super::finding::Finding;
 use super::name::Selector;
 use super::set::Source;
@@ -21,6 +24,8 @@ pub struct Traffic {
     everywhere: Facts,
     namespaces: BTreeMap<String, Stated>,
     seen: BTreeMap<(String, String), Facts>,
+    /// Namespaces and entries of the file.
+    mentions: Vec<Mention>,
 }
 
 /// What a file says of one namespace.

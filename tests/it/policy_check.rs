@@ -38,6 +38,22 @@ fn holdoff(arguments: &[&str]) -> (i32, String, String) {
     )
 }
 
+#[test]
+fn a_traffic_file_with_a_name_that_no_policy_has_is_wrong_use() {
+    let (policies, typo) = (
+        written(RARE),
+        written(&TRAFFIC.replace("payments", "paymnets")),
+    );
+    let arguments = ["--policies", path(&policies), "--traffic", path(&typo)];
+    let (code, _, error) = holdoff(&arguments);
+    assert_eq!(code, 2, "{error}");
+    assert!(
+        error.contains(":6:7: namespaces.default.dependencies.paymnets: no policy entry")
+            && error.contains("known are \"openai:*\", payments"),
+        "{error}"
+    );
+}
+
 fn path(file: &tempfile::NamedTempFile) -> &str {
     file.path().to_str().unwrap()
 }

@@ -123,17 +123,28 @@ pub async fn run(context: &Context, args: CheckArgs) -> Result<Exit, Failure> {
             traffic.see(&dependency.namespace, &dependency.name, facts);
         }
     }
-    let (what, checked) = match (&args.policies, &connection) {
-        (Some(path), _) => (path.display().to_string(), files::check(path, &traffic)),
+    let (what, policies) = match (&args.policies, &connection) {
+        (Some(path), _) => (path.display().to_string(), files::load(path)),
         (None, Some(connection)) => {
             let written = listed(context, connection).await?;
             let policies = files::Policies::of_service(&context.namespace, &written)
                 .map_err(|cause| Failure::No(format!("the service's policies: {cause}")))?;
-            (context.server.clone(), policies.check(&traffic))
+            traffic.name_only(&context.namespace);
+            (context.server.clone(), Ok(policies))
         }
         (None, None) => {
             return Err(Failure::Usage("--policies or --live is needed".to_owned()));
         }
+    };
+    let checked = match policies {
+        Ok(policies) => {
+            let unmatched = policies.unmatched(&traffic);
+            if !unmatched.is_empty() {
+                return Err(refused(context, &unmatched));
+            }
+            policies.check(&traffic)
+        }
+        Err(errors) => files::Checked::of(errors),
     };
     output::print(&match context.format {
         Format::Json => output::pretty(&checked),

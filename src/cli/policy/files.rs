@@ -141,6 +141,7 @@ pub fn traffic(path: &Path) -> Result<Known, Vec<Found>> {
 }
 
 /// Loads the files and looks for what cannot work.
+#[cfg(test)]
 pub fn check(path: &Path, traffic: &Known) -> Checked {
     match load(path) {
         Ok(policies) => policies.check(traffic),
@@ -158,6 +159,12 @@ impl Policies {
     pub fn check(&self, traffic: &Known) -> Checked {
         let findings = policy::check(&self.0, traffic).into_iter();
         Checked::of(findings.map(Found::from).collect())
+    }
+
+    /// What a traffic file names and no policy is for.
+    pub fn unmatched(&self, traffic: &Known) -> Vec<Found> {
+        let findings = traffic.unmatched(&self.0).into_iter();
+        findings.map(Found::from).collect()
     }
 
     /// What a service says that it has for one namespace.

@@ -5,15 +5,18 @@ use holdoff_simulate::{
     results::{Figures, StrategyResult, Verdict},
 };
 
-use crate::cli::output::{self, Ink, Tone};
+use crate::cli::{
+    escape::escape,
+    output::{self, Ink, Tone},
+};
 
 pub fn scenarios(ink: Ink, scenarios: &[Scenario]) -> String {
     let rows = scenarios.iter().map(|it| {
         let cells = vec![
-            it.name.clone(),
+            escape(&it.name).into_owned(),
             it.clients.to_string(),
             it.duration.to_string(),
-            it.description.clone(),
+            escape(&it.description).into_owned(),
         ];
         (Tone::Neutral, cells)
     });
@@ -24,19 +27,20 @@ pub fn scenarios(ink: Ink, scenarios: &[Scenario]) -> String {
     )
 }
 
-pub fn results(ink: Ink, results: &Results) -> String {
+pub fn results(ink: Ink, results: &Results, policy_from: &str) -> String {
     let seeds = match results.seeds.as_slice() {
         [seed] => format!("seed {seed}"),
         [first, .., last] => format!("seeds {first} to {last}: medians of times, means of counts"),
         [] => String::new(),
     };
     let mut text = format!(
-        "{}: {} clients, {} calls/s of capacity, {:.0} s; {seeds}\n{}\n\n",
-        results.scenario,
+        "{}: {} clients, {} calls/s of capacity, {:.0} s; {seeds}\n{}\npolicy: {}\n\n",
+        escape(&results.scenario),
         results.clients,
         whole(results.capacity_per_second),
         results.duration_s,
-        results.description,
+        escape(&results.description),
+        escape(policy_from),
     );
     text += &strategies(ink, results);
     if !results.verdicts.is_empty() {

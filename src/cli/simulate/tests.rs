@@ -24,7 +24,11 @@ fn every_shipped_scenario_and_its_policy_are_valid_and_have_the_name_of_their_fi
 
 #[test]
 fn the_policies_of_the_headline_scenarios_are_those_of_the_benchmarks() {
-    let of = |name| policy::of_scenario(&scenario::read(name, None, &[]).unwrap()).unwrap();
+    let of = |name| {
+        policy::of_scenario(&scenario::read(name, None, &[]).unwrap())
+            .unwrap()
+            .policy
+    };
     assert_eq!(of("herd"), reference::herd(Nanos::from_secs(1)));
     assert_eq!(of("storm"), reference::storm());
 }
@@ -40,7 +44,7 @@ fn a_field_is_put_over_by_its_path_and_a_wrong_one_is_named() {
     assert_eq!(it.events[0].lasts.to_string(), "3s");
     assert_eq!(it.operation.deadline.to_string(), "2s");
     let added = set("outage", &["policy.retry.max_attempts=4"]).unwrap();
-    let policy = policy::of_scenario(&added).unwrap();
+    let policy = policy::of_scenario(&added).unwrap().policy;
     assert_eq!(
         policy.retry.max_attempts,
         holdoff_decision::policy::MaxAttempts::Limited(4)
@@ -99,13 +103,39 @@ fn the_policy_comes_from_policy_files_as_policy_show_resolves_it() {
     let file = folder.path().join("policies.yaml");
     let text = "version: 1\nnamespaces: {default: {dependencies: {payments: {retry: {max_attempts: 9}}}}}\n";
     std::fs::write(&file, text).unwrap();
-    let policy = policy::of_files(&file, "default", "payments").unwrap();
+    let chosen = policy::of_files(&file, "default", Some("payments")).unwrap();
     assert_eq!(
-        policy.retry.max_attempts,
+        chosen.policy.retry.max_attempts,
         holdoff_decision::policy::MaxAttempts::Limited(9)
     );
-    let wrong = error(policy::of_files(&file, "elsewhere", "payments"));
+    let path = file.display();
+    assert_eq!(
+        chosen.from,
+        format!("namespaces.default.dependencies.payments of {path}")
+    );
+    let wrong = error(policy::of_files(&file, "elsewhere", Some("payments")));
     assert!(wrong.contains("--namespace elsewhere: not in"), "{wrong}");
+    assert!(wrong.contains("known are default"), "{wrong}");
+}
+
+#[test]
+fn a_name_that_no_entry_has_is_refused_and_no_name_means_the_defaults() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policies.yaml");
+    let text = "version: 1\nnamespaces: {default: {dependencies: {payments: {}, 'openai:*': {}}}, plain: {}}\n";
+    std::fs::write(&file, text).unwrap();
+    let wrong = error(policy::of_files(&file, "default", Some("paymnets")));
+    assert!(
+        wrong.starts_with("--dependency paymnets: no entry of ")
+            && wrong.contains("known are \"openai:*\", payments"),
+        "{wrong}"
+    );
+    let from = |namespace, name| policy::of_files(&file, namespace, name).unwrap().from;
+    let begins = |text: String, with: &str| assert!(text.starts_with(with), "{text}");
+    begins(from("default", None), "namespaces.default.defaults of ");
+    begins(from("plain", Some("any")), "namespaces.plain.defaults of ");
+    let pattern = "namespaces.default.dependencies.\"openai:*\" of ";
+    begins(from("default", Some("openai:gpt")), pattern);
 }
 
 fn args(scenario: &str) -> SimulateArgs {
@@ -161,10 +191,11 @@ fn a_report_is_one_page_and_one_that_cannot_be_written_is_wrong_use() {
 fn the_table_shows_what_was_found_and_what_was_wanted() {
     let mut results = sample();
     results.verdicts[0].holds = false;
-    let text = render::results(crate::cli::output::Ink::Plain, &results);
+    let text = render::results(crate::cli::output::Ink::Plain, &results, "the scenario's");
     let expected = "\
 sample: 20 clients, 100 calls/s of capacity, 60 s; seed 1
 For a test.
+policy: the scenario's
 
 STRATEGY  CALLS  DOWN  WASTED  PER OP  PEAK   OF CAPACITY  OPENS   RECOVERS  GOODPUT  FAILED AFTER
 holdoff   1,234  5     6       1.03    110/s  1.10         0.01 s  never     99.50 %  -

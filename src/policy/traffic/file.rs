@@ -4,6 +4,7 @@ use super::super::finding::Finding;
 use super::super::name::{self, Selector};
 use super::super::set::Source;
 use super::super::tree::{self, Key, Node, Tree};
+use super::unmatched::Mention;
 use super::{Facts, Traffic};
 
 /// # Errors
@@ -80,6 +81,7 @@ impl Reader<'_> {
             self.refuse_key(key, &path, message);
             return;
         }
+        self.mention(key, &path, &key.text, "");
         for (inner, node) in self.map(node, &path) {
             let path = format!("{path}.{}", name::step(&inner.text));
             match inner.text.as_str() {
@@ -88,7 +90,10 @@ impl Reader<'_> {
                     for (named, node) in self.map(node, &path) {
                         let path = format!("{path}.{}", name::step(&named.text));
                         match Selector::parse(&named.text) {
-                            Some(_) => self.facts(&key.text, &named.text, node, &path),
+                            Some(_) => {
+                                self.mention(named, &path, &key.text, &named.text);
+                                self.facts(&key.text, &named.text, node, &path);
+                            }
                             None => {
                                 let allowed = name::ALLOWED;
                                 let message = format!(
@@ -102,6 +107,17 @@ impl Reader<'_> {
                 _ => self.unknown(inner, &path, "defaults, dependencies"),
             }
         }
+    }
+
+    /// Notes what is named, to be held against the policies.
+    fn mention(&mut self, key: &Key, path: &str, namespace: &str, name: &str) {
+        self.traffic.mentions.push(Mention {
+            file: self.file.to_owned(),
+            place: key.place,
+            path: path.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        });
     }
 
     fn facts(&mut self, namespace: &str, name: &str, node: &Node, path: &str) {
