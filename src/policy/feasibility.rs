@@ -46,6 +46,10 @@ use super::tree::Place;
 /// More are not told at once.
 pub const MAX_FINDINGS: usize = 1_000;
 
+/// Entries that proposals for the defaults are tried with, in a whole check; then there are
+/// no more such proposals.
+const TRIES_MAX: usize = 500_000;
+
 /// Everything that can be wrong with one policy, under what is known of its calls.
 type Rule = fn(&Policy, &Facts) -> Vec<Doubt>;
 
@@ -102,9 +106,9 @@ pub fn check(set: &PolicySet, traffic: &Traffic) -> Vec<Finding> {
     for (name, namespace) in set.written_namespaces() {
         findings.extend(too_many_names(name, namespace));
     }
-    let mut told = Told::default();
+    let (mut told, mut tries) = (Told::default(), TRIES_MAX);
     let looked = subject::each(set, traffic, |subject| {
-        findings.extend(judged(subject, &mut told));
+        findings.extend(judged(subject, &mut told, &mut tries));
         match findings.len() > MAX_FINDINGS {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
@@ -117,7 +121,7 @@ pub fn check(set: &PolicySet, traffic: &Traffic) -> Vec<Finding> {
     tidy(findings)
 }
 
-fn judged(subject: &Subject<'_>, told: &mut Told) -> Vec<Finding> {
+fn judged(subject: &Subject<'_>, told: &mut Told, tries: &mut usize) -> Vec<Finding> {
     let (policy, facts) = (&subject.resolved.policy, &subject.facts);
     let mut findings = Vec::new();
     for rule in RULES {
@@ -125,7 +129,10 @@ fn judged(subject: &Subject<'_>, told: &mut Told) -> Vec<Finding> {
         let codes: Vec<&str> = doubts.iter().map(|doubt| doubt.code).collect();
         for doubt in doubts {
             if subject.answers_for(&doubt, told) {
-                let proposal = propose::first_that_works(rule, &doubt, &codes, policy, facts);
+                let proposal =
+                    propose::first_that_works(rule, &doubt, &codes, policy, facts, |changes| {
+                        subject.may_hold(changes, tries)
+                    });
                 findings.push(subject.finding(doubt, &proposal));
             }
         }

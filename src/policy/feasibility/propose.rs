@@ -1,5 +1,6 @@
 //! Which of the values that a rule has in mind is proposed: the first that may be written,
-//! goes with all other fields, and silences the rule.
+//! goes with all other fields, also those of every entry that inherits it, and silences the
+//! rule.
 
 use holdoff_decision::Policy;
 
@@ -12,29 +13,31 @@ use super::super::value::{self, Value};
 use super::Rule;
 use super::doubt::{Change, Doubt};
 
-/// Empty where none does. `before`: the codes of all that the rule doubts.
+/// Empty where none does. `before`: the codes of all that the rule doubts. `fits`: whether the
+/// entry may hold the changes, with all that lies on it.
 pub fn first_that_works(
     rule: Rule,
     doubt: &Doubt,
     before: &[&str],
     policy: &Policy,
     facts: &Facts,
+    mut fits: impl FnMut(&[Change]) -> bool,
 ) -> Vec<Change> {
     let candidates = doubt.candidates.iter();
     let mut allowed = candidates.filter_map(|changes| {
         let changes: Option<Vec<Change>> = changes.iter().map(as_written).collect();
         changes
     });
-    let works = |changes: &Vec<Change>| {
+    let mut works = |changes: &Vec<Change>| {
         let changed = applied(policy, changes);
         // Nor may it exchange one fault for another of the same rule.
         let silent = || {
             let mut left = rule(&changed, facts).into_iter();
             left.all(|other| other.code != doubt.code && before.contains(&other.code))
         };
-        is_consistent(&changed) && silent()
+        is_consistent(&changed) && silent() && fits(changes)
     };
-    allowed.find(works).unwrap_or_default()
+    allowed.find(|changes| works(changes)).unwrap_or_default()
 }
 
 /// The policy with other values.

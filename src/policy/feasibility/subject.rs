@@ -10,10 +10,13 @@ use std::ops::ControlFlow;
 use super::super::blame::entry_path;
 use super::super::fields::FIELDS;
 use super::super::finding::{Finding, Proposed};
-use super::super::layers::{Origin, Resolved};
+use super::super::layers::{self, Origin, Resolved};
+use super::super::raw::{Entry, Setting};
 use super::super::set::{Item, Named, NamespacePolicy, PolicySet};
 use super::super::traffic::{Facts, Traffic};
 use super::super::tree::Place;
+use super::super::validate;
+use super::super::value::Value;
 use super::doubt::{Change, Doubt};
 use super::propose::field;
 
@@ -149,6 +152,36 @@ impl Subject<'_> {
         }
     }
 
+    /// Whether the entry may be written with these changes, and every entry that lies on it
+    /// still goes with it. Each that is looked at takes one of `tries`.
+    pub fn may_hold(&self, changes: &[Change], tries: &mut usize) -> bool {
+        let changed = with(&self.item.entry, changes);
+        let goes = |layers: &[&Entry]| validate::faults(&layers::resolve(layers)).is_empty();
+        if self.own > 0 {
+            return goes(&[&self.namespace.defaults.entry, &changed]);
+        }
+        // What must go together is of one section.
+        let touches = |entry: &Entry| {
+            let mut given = entry.settings.iter();
+            given.any(|setting| {
+                let section = FIELDS[setting.field].section;
+                changes
+                    .iter()
+                    .any(|(path, _)| path.split('.').next() == Some(section))
+            })
+        };
+        let above = self.namespace.exact.values();
+        let mut above = above.chain(self.namespace.patterns.values());
+        goes(&[&changed])
+            && above.all(|item| {
+                if !touches(&item.entry) {
+                    return true;
+                }
+                *tries = tries.saturating_sub(1);
+                *tries > 0 && goes(&[&changed, &item.entry])
+            })
+    }
+
     /// Where this entry itself gives the field.
     fn place_of(&self, path: &str) -> Option<Place> {
         match self.resolved.origins[field(path)?] {
@@ -195,5 +228,30 @@ impl Subject<'_> {
                 message,
             )
         }
+    }
+}
+
+/// The entry with other values written into it.
+fn with(entry: &Entry, changes: &[Change]) -> Entry {
+    let mut settings = entry.settings.to_vec();
+    for (path, value) in changes {
+        let Some(field) = field(path) else {
+            continue;
+        };
+        let section = FIELDS[field].section;
+        settings.retain(|setting| {
+            let given = &FIELDS[setting.field];
+            let switches_off = given.name.is_empty() && setting.value == Value::Word("off");
+            setting.field != field && !(given.section == section && switches_off)
+        });
+        settings.push(Setting {
+            field,
+            value: *value,
+            place: Place::default(),
+        });
+    }
+    Entry {
+        settings: settings.into(),
+        ..entry.clone()
     }
 }

@@ -150,7 +150,7 @@ proptest! {
                 for path in paths {
                     prop_assert!(FIELDS.iter().any(|field| field.path() == *path), "{path}");
                 }
-                let proposal = first_that_works(rule, doubt, &before, &policy, &facts);
+                let proposal = first_that_works(rule, doubt, &before, &policy, &facts, |_| true);
                 if proposal.is_empty() {
                     continue;
                 }
@@ -210,4 +210,94 @@ fn a_proposal_put_into_the_file_ends_the_finding_there() {
 
 fn json(text: &str) -> serde_json::Value {
     serde_saphyr::from_str(text).unwrap()
+}
+
+/// The document with what is proposed written where it says.
+fn put_in(document: &mut serde_json::Value, finding: &Finding) {
+    for proposed in &finding.proposal {
+        let mut node = &mut *document;
+        for step in proposed.field.split('.') {
+            node = &mut node[step];
+        }
+        *node = match proposed.value.parse::<f64>() {
+            Ok(number) => number.into(),
+            Err(_) => proposed.value.clone().into(),
+        };
+    }
+}
+
+fn source_of(document: &serde_json::Value) -> Source {
+    Source {
+        name: "p.yaml".into(),
+        text: document.to_string(),
+    }
+}
+
+#[test]
+fn a_proposal_for_the_defaults_goes_with_every_entry_that_inherits_it() {
+    let text = "version: 1\nnamespaces: {default: {dependencies: {payments: {breaker: {open_for: 5m}}}}}\n";
+    let traffic = Traffic::everywhere(facts(&[("recovery_goal", "20s")]));
+    let findings = check(&load(text), &traffic);
+    let of_defaults = findings
+        .iter()
+        .find(|finding| finding.field == "namespaces.default.defaults.breaker.open_max")
+        .unwrap();
+    assert_eq!(of_defaults.proposal, [], "5m lies on whatever is put there");
+    let alone =
+        "version: 1\nnamespaces: {default: {dependencies: {payments: {breaker: {probes: 2}}}}}\n";
+    let findings = check(&load(alone), &traffic);
+    assert_eq!(findings[0].proposal[0].value, "19s", "{findings:#?}");
+}
+
+/// Bodies that lie on the defaults, of fields that others must go with.
+fn any_body() -> impl Strategy<Value = serde_json::Value> {
+    let span =
+        |texts: &'static [&'static str]| proptest::option::of(proptest::sample::select(texts));
+    let given = (
+        span(&["1s", "30s", "5m"]),
+        span(&["5m", "20m"]),
+        span(&["500ms", "3s", "2m"]),
+        span(&["3m", "1h"]),
+        span(&["50ms", "20s"]),
+        span(&["20s", "1m"]),
+        proptest::option::of(proptest::sample::select(&[5_u32, 40][..])),
+    );
+    given.prop_map(|given| {
+        let mut body = serde_json::json!({"breaker": {}, "retry": {}, "calendar": {}});
+        let mut put = |section: &str, name: &str, value: Option<serde_json::Value>| {
+            if let Some(value) = value {
+                body[section][name] = value;
+            }
+        };
+        put("breaker", "open_for", given.0.map(Into::into));
+        put("breaker", "open_max", given.1.map(Into::into));
+        put("retry", "initial_delay", given.2.map(Into::into));
+        put("retry", "max_delay", given.3.map(Into::into));
+        put("calendar", "slot", given.4.map(Into::into));
+        put("calendar", "horizon", given.5.map(Into::into));
+        put("breaker", "min_calls", given.6.map(Into::into));
+        body
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_proposal_may_be_written_where_it_says(
+        defaults in any_body(), one in any_body(), other in any_body(), facts in any_facts()
+    ) {
+        let document = serde_json::json!({"version": 1, "namespaces": {"default": {
+            "defaults": defaults, "dependencies": {"payments": one, "search": other},
+        }}});
+        let Ok(set) = PolicySet::load(&[source_of(&document)], &[]) else {
+            return Ok(());
+        };
+        for finding in check(&set, &Traffic::everywhere(facts)) {
+            let mut changed = document.clone();
+            put_in(&mut changed, &finding);
+            let loaded = PolicySet::load(&[source_of(&changed)], &[]);
+            prop_assert!(loaded.is_ok(), "{finding:#?}\n{:#?}", loaded.unwrap_err());
+        }
+    }
 }
