@@ -56,6 +56,7 @@ impl Failure {
         let text = describe(status);
         match status.code() {
             Code::ResourceExhausted if is_oversize(status) => Self::Usage(text),
+            Code::InvalidArgument if is_bad_document(status) => Self::No(text),
             Code::InvalidArgument | Code::OutOfRange => Self::Usage(text),
             Code::NotFound
             | Code::AlreadyExists
@@ -87,6 +88,17 @@ fn is_oversize(status: &Status) -> bool {
     info.is_some_and(|info| info.reason == "MESSAGE_TOO_LARGE")
 }
 
+/// A policy was refused for what is written in it: the answer is no, as of a file.
+fn is_bad_document(status: &Status) -> bool {
+    let details = status.get_error_details();
+    let of_policy = details
+        .error_info()
+        .is_some_and(|it| it.reason == "BAD_POLICY");
+    let violations = details.bad_request().map(|it| &it.field_violations);
+    let mut fields = violations.into_iter().flatten().map(|it| &it.field);
+    of_policy || fields.any(|field| field == "document")
+}
+
 /// The message of a status, with the fields it names, fit for a terminal.
 fn describe(status: &Status) -> String {
     let mut text = escape(status.message()).into_owned();
@@ -95,7 +107,9 @@ fn describe(status: &Status) -> String {
         .map(|details| details.field_violations)
         .unwrap_or_default();
     for violation in violations {
-        if !status.message().contains(&violation.description) {
+        // Both may have been cut.
+        let told = violation.description.trim_end_matches('…');
+        if !status.message().contains(told) {
             let (field, what) = (escape(&violation.field), escape(&violation.description));
             text.push_str(&format!("\n  {field}: {what}"));
         }
@@ -150,6 +164,32 @@ mod tests {
         );
         let oversize = Status::with_error_details(Code::ResourceExhausted, "text", info);
         assert_eq!(Failure::from_status("http://h:1", &oversize).code(), 2);
+    }
+
+    #[test]
+    fn a_refused_document_is_a_no_and_is_told_once_however_long() {
+        let long = format!("API:1:2: namespaces.default: {}", "x".repeat(300));
+        let mut details = tonic_types::ErrorDetails::with_error_info(
+            "BAD_POLICY",
+            "holdoff",
+            std::collections::HashMap::new(),
+        );
+        details.add_bad_request_violation("namespaces.default", format!("{}…", &long[..250]));
+        let refused = |details: tonic_types::ErrorDetails| {
+            let text = format!("the policy is refused: {long}");
+            let status = Status::with_error_details(Code::InvalidArgument, text, details);
+            Failure::from_status("http://h:1", &status)
+        };
+        let failure = refused(details);
+        assert_eq!(failure.code(), 1);
+        assert_eq!(failure.to_string().matches("API:1:2").count(), 1);
+        let of_field = |field: &str| {
+            refused(tonic_types::ErrorDetails::with_bad_request_violation(
+                field, "long",
+            ))
+            .code()
+        };
+        assert_eq!((of_field("document"), of_field("name")), (1, 2));
     }
 
     #[test]
