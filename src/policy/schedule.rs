@@ -18,7 +18,17 @@ use super::duration::written;
 pub fn feasible(check: &Check, targets: u32) -> Result<(), String> {
     let advice = || match largest_period(check, targets) {
         Some(period) => format!("the largest period that fits is {}", written(period)),
-        None => "no period fits".to_owned(),
+        None => {
+            let budget = check.detection_budget;
+            let default = match budget == Check::default().detection_budget {
+                true => ", which is the default",
+                false => "",
+            };
+            format!(
+                "no period keeps detection_budget {}{default}",
+                written(budget)
+            )
+        }
     };
     let concurrent = u64::from(check.max_concurrent.max(1));
     if !fits_concurrency(check, targets) {
@@ -132,7 +142,7 @@ mod tests {
         let refusal = feasible(&crowded, 1_000).unwrap_err();
         assert_eq!(
             refusal,
-            "1000 checks of 2s do not fit period 30s with max_concurrent 1; no period fits"
+            "1000 checks of 2s do not fit period 30s with max_concurrent 1; no period keeps detection_budget 2m, which is the default"
         );
     }
 

@@ -14,7 +14,7 @@ use holdoff_decision::{Policy, backoff};
 use super::super::duration::written;
 use super::super::traffic::Facts;
 use super::super::value::Value;
-use super::doubt::{Doubt, number_up, rounded_up, seconds, shown};
+use super::doubt::{Doubt, number_up, rounded_up, seconds, shown, shown_span};
 
 /// Of the capacity, for calls of normal priority.
 const NORMAL: f64 = 0.9;
@@ -40,19 +40,26 @@ pub fn too_short(policy: &Policy, facts: &Facts) -> Vec<Doubt> {
         return Vec::new();
     }
     let needed = herd / (NORMAL * rate);
+    // Those that are certain, in whole ones.
+    let whole = (places - 1.0).floor();
     let message = format!(
-        "{} retries of {clients} clients at {} a second take {}, horizon is {}: {} of them find no place",
+        "{} retries of {clients} clients take {} at {} a second ({} % of {}: the rest is for high priority); horizon {} and the first delay of {} have {} places: {} find none",
         shown(herd),
+        shown_span(seconds(needed)),
+        shown(NORMAL * rate),
+        shown(NORMAL * 100.0),
         shown(rate),
-        written(rounded_up(seconds(needed))),
         written(horizon),
-        shown((herd - places).ceil())
+        written(first),
+        shown(whole),
+        shown(herd - whole),
     );
     let fields = &["calendar.horizon", "calendar.retry_rate", "calendar.slot"];
     let faster = herd / (NORMAL * horizon.as_secs_f64().max(1e-3));
     let mut doubt = Doubt::warning("horizon-below-herd", fields, message)
         .with("herd", herd)
         .with("retry_rate_per_second", rate)
+        .with("places", whole)
         .with("needed_seconds", needed)
         .span("horizon_seconds", horizon)
         .or([("calendar.horizon", Value::Span(rounded_up(seconds(needed))))]);

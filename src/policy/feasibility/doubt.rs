@@ -75,14 +75,14 @@ pub fn shown(number: f64) -> String {
     }
 }
 
-/// A span as a person reads it: a tenth of a second at the closest, of a millisecond below one.
+/// A span as a person reads it: to the nearest millisecond, below ten of them exactly. What
+/// is written in a policy is hardly ever finer, so that sums add up.
 pub fn shown_span(span: Nanos) -> String {
     let unit = match span.0 {
-        n if n >= 1_000_000_000 => 100_000_000,
-        n if n >= 1_000_000 => 100_000,
+        n if n >= 10_000_000 => 1_000_000,
         _ => 1,
     };
-    written(Nanos(span.0 / unit * unit))
+    written(Nanos(span.0.saturating_add(unit / 2) / unit * unit))
 }
 
 /// Down to what a person would write: two digits, a whole unit, never above `span`.
@@ -146,8 +146,11 @@ mod tests {
         assert_eq!(number_up(0.251), 0.26);
         assert_eq!(number_up(0.25), 0.25);
         assert_eq!(seconds(-1.0), Nanos::ZERO);
-        assert_eq!(shown_span(Nanos(10_361_111_111)), "10s300ms");
-        assert_eq!(shown_span(Nanos(111_161_111)), "111ms100us");
+        assert_eq!(shown_span(Nanos(10_361_111_111)), "10s361ms");
+        assert_eq!(shown_span(Nanos(111_561_111)), "112ms");
+        assert_eq!(shown_span(Nanos::from_millis(300_250)), "5m250ms");
+        assert_eq!(shown_span(Nanos(9_000_001)), "9ms1ns");
+        assert!(!shown_span(Nanos(u64::MAX)).is_empty());
         assert_eq!(
             [0.0, 12.0, 12.34, 1.5, 0.05, 1234.5, 0.000_02].map(shown),
             ["0", "12", "12.3", "1.5", "0.05", "1234", "0.00002"]

@@ -303,6 +303,10 @@ fn a_herd_that_does_not_fit_the_horizon_is_told() {
         &["calendar.horizon: 1m40s"],
     );
     assert_eq!(finding.numbers["needed_seconds"], 100.0);
+    assert_eq!(
+        finding.message,
+        "9000 retries of 9000 clients take 1m40s at 90 a second (90 % of 100: the rest is for high priority); horizon 10s and the first delay of 100ms have 909 places: 8091 find none"
+    );
     // A budget of a hundredth lets 190 of them retry.
     let small = "{calendar: {retry_rate: 100, horizon: 10s}, budget: {ratio: 0.01}}";
     assert!(found(small, &[("clients", "9000")]).is_empty());
