@@ -115,11 +115,12 @@ pub fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failure> {
     let results = holdoff_simulate::run(&plan, &|progress| bar.show(progress));
     bar.end();
     let results = results.map_err(|invalid| scenario::refuse(named, &invalid))?;
+    print(context, &results, &chosen.from);
+    // The page comes last: what was found is not lost where it cannot be written.
     if let Some(path) = &args.report {
         std::fs::write(path, report::html(&results))
             .map_err(|error| Failure::Usage(format!("--report {}: {error}", path.display())))?;
     }
-    print(context, &results, &chosen.from);
     Ok(match results.all_hold() {
         true => Exit::Done,
         false => Exit::No,

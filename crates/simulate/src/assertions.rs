@@ -4,18 +4,50 @@ use crate::{
     results::{Results, StrategyResult, Verdict},
     scenario::{Expectations, Scenario},
     strategy::Strategy,
+    timeline::Timeline,
 };
 
 /// Every expectation about a strategy that was run, in the order of strategies and fields.
 pub fn judge(scenario: &Scenario, results: &Results) -> Vec<Verdict> {
     let expected = scenario.assertions.iter();
+    let afterwards = Afterwards::of(scenario, results);
     expected
         .filter_map(|(strategy, wanted)| results.of(*strategy).map(|found| (wanted, found)))
-        .flat_map(|(wanted, found)| judge_one(wanted, found, results.capacity_per_second))
+        .flat_map(|(wanted, found)| {
+            judge_one(wanted, found, results.capacity_per_second, afterwards)
+        })
         .collect()
 }
 
-fn judge_one(wanted: &Expectations, found: &StrategyResult, capacity: f64) -> Vec<Verdict> {
+/// What there is after the last disturbance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Afterwards {
+    /// All of the run: nothing happens.
+    Everything,
+    /// What follows it.
+    Some,
+    /// Nothing: under one seed at least it does not end within the run.
+    Nothing,
+}
+
+impl Afterwards {
+    fn of(scenario: &Scenario, results: &Results) -> Self {
+        let mut seeds = results.seeds.iter();
+        let endless = |seed: &u64| Timeline::new(scenario, *seed).last_end.is_none();
+        match results.disturbed {
+            false => Self::Everything,
+            true if seeds.any(endless) => Self::Nothing,
+            true => Self::Some,
+        }
+    }
+}
+
+fn judge_one(
+    wanted: &Expectations,
+    found: &StrategyResult,
+    capacity: f64,
+    afterwards: Afterwards,
+) -> Vec<Verdict> {
     let (figures, counters) = (&found.figures, &found.counters);
     let strategy = found.strategy;
     let seconds = |name, wanted: Option<crate::scenario::Span>, found: Option<f64>| {
@@ -24,22 +56,34 @@ fn judge_one(wanted: &Expectations, found: &StrategyResult, capacity: f64) -> Ve
     let number = |name, wanted: Option<f64>, found: f64, unit| {
         wanted.map(|it| at_most(strategy, name, it, Some(found), unit))
     };
+    let peak = match afterwards {
+        Afterwards::Everything | Afterwards::Some => Some(figures.peak_per_second),
+        Afterwards::Nothing => None,
+    };
+    let of_peak = |name, wanted: Option<f64>, found: Option<f64>, unit| {
+        wanted.map(|it| at_most(strategy, name, it, found, unit))
+    };
+    let recovers = |wanted: crate::scenario::Span| match afterwards {
+        Afterwards::Everything => nothing_wrong(strategy, "recovers_within", wanted.secs()),
+        Afterwards::Some | Afterwards::Nothing => at_most(
+            strategy,
+            "recovers_within",
+            wanted.secs(),
+            figures.recovers_within_s,
+            Unit::Seconds,
+        ),
+    };
     let share = |name, wanted: Option<f64>, found: Option<f64>| {
         wanted.map(|it| at_most(strategy, name, it, found, Unit::Share))
     };
-    let peak = figures.peak_per_second;
     [
         seconds("opens_within", wanted.opens_within, figures.opens_within_s),
-        seconds(
-            "recovers_within",
-            wanted.recovers_within,
-            figures.recovers_within_s,
-        ),
-        number("peak_rps", wanted.peak_rps, peak, Unit::PerSecond),
-        number(
+        wanted.recovers_within.map(recovers),
+        of_peak("peak_rps", wanted.peak_rps, peak, Unit::PerSecond),
+        of_peak(
             "peak_of_capacity",
             wanted.peak_of_capacity,
-            peak / capacity,
+            peak.map(|peak| peak / capacity),
             Unit::Times,
         ),
         number(
@@ -109,6 +153,17 @@ fn at_most(strategy: Strategy, name: &str, wanted: f64, found: Option<f64>, unit
         wanted: format!("at most {}", unit.show(wanted)),
         found: found.map_or_else(|| unit.show_missing().to_owned(), |it| unit.show(it)),
         holds: found.is_some_and(|it| it <= wanted),
+    }
+}
+
+/// Where nothing happens, it never went badly.
+fn nothing_wrong(strategy: Strategy, name: &str, wanted: f64) -> Verdict {
+    Verdict {
+        strategy,
+        assertion: name.to_owned(),
+        wanted: format!("at most {}", Unit::Seconds.show(wanted)),
+        found: "nothing was wrong".to_owned(),
+        holds: true,
     }
 }
 

@@ -125,10 +125,14 @@ pub fn escaped(text: &str) -> String {
     safe
 }
 
-/// Without what no XML may hold, whatever its escape.
+/// Without what no XML may hold, whatever its escape, and without marks that reorder text.
 fn printable(text: &str) -> String {
     let shown = |c: char| {
-        if c.is_control() && !matches!(c, '\n' | '\t') {
+        let reorders = matches!(
+            c,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        );
+        if reorders || (c.is_control() && !matches!(c, '\n' | '\t')) {
             '\u{fffd}'
         } else {
             c

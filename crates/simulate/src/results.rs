@@ -21,6 +21,9 @@ pub struct Results {
     /// The seeds that were run; times are medians over them, counts are means, and the series
     /// are those of the first.
     pub seeds: Vec<u64>,
+    /// Whether anything happens at all; without, there is nothing to recover from.
+    #[serde(default)]
+    pub disturbed: bool,
     /// What happens to the dependency, to the coordinator and to clients, with the first seed.
     pub spans: Vec<Span>,
     pub strategies: Vec<StrategyResult>,

@@ -76,6 +76,7 @@ pub fn run(plan: &Plan<'_>, progress: &(dyn Fn(Progress) + Sync)) -> Result<Resu
         capacity_per_second: scenario.capacity(),
         duration_s: scenario.duration.secs(),
         seeds: seeds.to_vec(),
+        disturbed: timeline.first_begin.is_some(),
         spans: timeline.spans,
         strategies: results.collect(),
         verdicts: Vec::new(),

@@ -64,14 +64,13 @@ fn strategies(ink: Ink, results: &Results) -> String {
         "GOODPUT",
         "FAILED AFTER",
     ];
-    let rows = results
-        .strategies
-        .iter()
-        .map(|it| row(it, results.capacity_per_second));
+    let rows = results.strategies.iter().map(|it| row(it, results));
     output::table(ink, &headings, rows.collect())
 }
 
-fn row(result: &StrategyResult, capacity: f64) -> (Tone, Vec<String>) {
+fn row(result: &StrategyResult, results: &Results) -> (Tone, Vec<String>) {
+    // Where nothing happens, there is nothing to recover from.
+    let no_recovery = if results.disturbed { "never" } else { "-" };
     let Figures {
         amplification,
         peak_per_second,
@@ -91,9 +90,9 @@ fn row(result: &StrategyResult, capacity: f64) -> (Tone, Vec<String>) {
         whole(counters.calls_wasted),
         amplification.map_or("-".to_owned(), |it| format!("{it:.2}")),
         format!("{}/s", whole(peak_per_second)),
-        format!("{:.2}", peak_per_second / capacity),
+        format!("{:.2}", peak_per_second / results.capacity_per_second),
         opens_within_s.map_or("-".to_owned(), |it| format!("{it:.2} s")),
-        recovers_within_s.map_or("never".to_owned(), |it| format!("{it:.1} s")),
+        recovers_within_s.map_or(no_recovery.to_owned(), |it| format!("{it:.1} s")),
         goodput.map_or("-".to_owned(), percent),
         failed_after.map_or("-".to_owned(), percent),
     ];
@@ -108,7 +107,7 @@ fn verdicts(ink: Ink, verdicts: &[Verdict]) -> String {
         };
         let cells = vec![
             it.strategy.name().to_owned(),
-            it.assertion.clone(),
+            escape(&it.assertion).into_owned(),
             it.wanted.clone(),
             it.found.clone(),
             word.to_owned(),

@@ -1,12 +1,15 @@
 //! Reads a scenario, with values put over it.
 
-use std::path::Path;
+use std::{io::Read, path::Path};
 
 use holdoff_simulate::{Scenario, scenario::Invalid};
 use serde_json::Value;
 
 use super::{shipped, unknown};
-use crate::cli::exit::Failure;
+use crate::cli::{
+    escape::{escape, escape_lines},
+    exit::Failure,
+};
 
 /// A file is read to here; a scenario is a page.
 const BYTES_MAX: u64 = 1 << 20;
@@ -21,7 +24,7 @@ pub fn read(named: &str, clients: Option<u32>, sets: &[String]) -> Result<Scenar
         None => read_file(named)?,
     };
     let mut scenario: Scenario = serde_saphyr::from_str(&text)
-        .map_err(|error| Failure::Usage(format!("{named}: {error}")))?;
+        .map_err(|error| Failure::Usage(escape_lines(&format!("{named}: {error}"))))?;
     if let Some(clients) = clients {
         scenario.clients = clients;
     }
@@ -40,8 +43,11 @@ pub fn refuse(named: &str, invalid: &[Invalid]) -> Failure {
         .iter()
         .map(|it| {
             format!(
-                "{named}: {}: {} is not allowed; {}",
-                it.field, it.value, it.allowed
+                "{}: {}: {} is not allowed; {}",
+                escape(named),
+                escape(&it.field),
+                escape(&it.value),
+                it.allowed
             )
         })
         .collect();
@@ -53,22 +59,33 @@ fn read_file(named: &str) -> Result<String, Failure> {
     let usage = |error: std::io::Error| match error.kind() {
         // Most likely a name.
         std::io::ErrorKind::NotFound if path.components().count() == 1 => unknown(named),
-        _ => Failure::Usage(format!("{named}: {error}")),
+        _ => Failure::Usage(format!("{}: {error}", escape(named))),
     };
-    let size = std::fs::metadata(path).map_err(usage)?.len();
-    if size > BYTES_MAX {
-        let message = format!("{named}: {size} bytes; a scenario has at most {BYTES_MAX}");
-        return Err(Failure::Usage(message));
+    let refused = |what: &str| Failure::Usage(format!("{}: {what}", escape(named)));
+    // Looked at before it is opened: opening a pipe may wait for ever.
+    if !std::fs::metadata(path).map_err(usage)?.is_file() {
+        return Err(refused("not a regular file"));
     }
-    std::fs::read_to_string(path).map_err(usage)
+    let file = std::fs::File::open(path).map_err(usage)?;
+    let mut text = String::new();
+    // It may grow, or be longer than it says.
+    let read = file.take(BYTES_MAX + 1).read_to_string(&mut text);
+    if read.map_err(usage)? as u64 > BYTES_MAX {
+        let what = format!("a scenario has at most {BYTES_MAX} bytes");
+        return Err(refused(&what));
+    }
+    Ok(text)
 }
 
 fn put_over(scenario: &Scenario, set: &str) -> Result<Scenario, Failure> {
-    let wrong = |what: &dyn std::fmt::Display| Failure::Usage(format!("--set {set}: {what}"));
+    let wrong = |what: &dyn std::fmt::Display| {
+        Failure::Usage(escape_lines(&format!("--set {set}: {what}")))
+    };
     let (field, value) = set
         .split_once('=')
         .ok_or_else(|| wrong(&"not FIELD=VALUE, as in operation.max_attempts=5"))?;
-    let value: Value = serde_saphyr::from_str(value).map_err(|error| wrong(&error))?;
+    let mut value: Value = serde_saphyr::from_str(value).map_err(|error| wrong(&error))?;
+    make_whole(&mut value);
     let mut tree = serde_json::to_value(scenario).map_err(|error| wrong(&error))?;
     let mut place = &mut tree;
     for part in field.split('.') {
@@ -87,5 +104,21 @@ fn put_over(scenario: &Scenario, set: &str) -> Result<Scenario, Failure> {
         };
     }
     *place = value;
-    serde_json::from_value(tree).map_err(|error| wrong(&error))
+    serde_json::from_value(tree).map_err(|error| match error.to_string() {
+        text if text.ends_with("expected u32") => {
+            let range = format_args!("{text}; a whole number from 0 to {}", u32::MAX);
+            wrong(&range)
+        }
+        text => wrong(&text),
+    })
+}
+
+/// `1e6` means a million also where a whole number is wanted.
+fn make_whole(value: &mut Value) {
+    let number = value.as_f64().filter(|_| value.is_f64());
+    // Exact up to here.
+    let whole = number.filter(|n| n.fract() == 0.0 && (0.0..=9e15).contains(n));
+    if let Some(whole) = whole {
+        *value = (whole as u64).into();
+    }
 }

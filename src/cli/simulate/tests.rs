@@ -204,6 +204,91 @@ STRATEGY  ASSERTION        WANTED         FOUND
 holdoff   recovers_within  at most 8.0 s  never  FAILS
 ";
     assert_eq!(text, expected);
+    results.disturbed = false;
+    let text = render::results(crate::cli::output::Ink::Plain, &results, "none");
+    assert!(text.contains("0.01 s  -         99.50 %"), "{text}");
+    results.scenario = "a\u{1b}[2Jb\u{202e}c".to_owned();
+    let text = render::results(crate::cli::output::Ink::Plain, &results, "none");
+    assert!(
+        text.starts_with("a\\u{1b}[2Jb\\u{202e}c: 20 clients"),
+        "{text}"
+    );
+}
+
+#[test]
+fn where_nothing_happens_it_recovers_and_where_it_never_ends_nothing_is_measured_after() {
+    let judged = |events: &str| {
+        let mut it = args("outage");
+        it.set.push(format!("events={events}"));
+        it.set
+            .push("assertions={holdoff: {recovers_within: 1s, peak_of_capacity: 100}}".to_owned());
+        let scenario = scenario::read("outage", it.clients, &it.set).unwrap();
+        let chosen = policy::of_scenario(&scenario).unwrap();
+        let plan = Plan {
+            scenario: &scenario,
+            strategies: &it.strategies,
+            policy: &chosen.policy,
+            seeds: &[1],
+            threads: 1,
+        };
+        let results = holdoff_simulate::run(&plan, &|_| {}).unwrap();
+        let verdicts = results.verdicts.iter();
+        verdicts
+            .map(|it| (it.found.clone(), it.holds))
+            .collect::<Vec<_>>()
+    };
+    let quiet = judged("[]");
+    assert_eq!(quiet[0], ("nothing was wrong".to_owned(), true));
+    assert!(quiet[1].1, "{quiet:?}");
+    let endless = judged("[{at: 10s, for: 1h, what: refuse}]");
+    assert_eq!(endless[0], ("never".to_owned(), false));
+    assert_eq!(endless[1], ("nothing to measure".to_owned(), false));
+}
+
+#[test]
+fn what_is_no_file_and_what_is_too_long_is_not_read() {
+    let wrong = error(scenario::read("/dev/zero", None, &[]));
+    assert_eq!(wrong, "/dev/zero: not a regular file");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("long.yaml");
+    std::fs::write(&file, vec![b' '; (1 << 20) + 1]).unwrap();
+    let wrong = error(scenario::read(file.to_str().unwrap(), None, &[]));
+    assert!(
+        wrong.ends_with("a scenario has at most 1048576 bytes"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn numbers_out_of_range_are_refused_with_the_range_and_told_short() {
+    let wrong = error(set("outage", &["dependency.capacity_per_second=1e-300"]));
+    assert_eq!(
+        wrong,
+        "outage: dependency.capacity_per_second: 1e-300 is not allowed; 0.001 to 10000000"
+    );
+    let wrong = error(set("outage", &["clients=1e9"]));
+    assert_eq!(
+        wrong,
+        "outage: clients: 1000000000 is not allowed; 1 to 1000000"
+    );
+    let wrong = error(set("outage", &["clients=1e12"]));
+    assert!(
+        wrong.ends_with("; a whole number from 0 to 4294967295"),
+        "{wrong}"
+    );
+    assert_eq!(set("outage", &["clients=1e3"]).unwrap().clients, 1_000);
+}
+
+#[test]
+fn a_table_is_printed_also_where_the_report_cannot_be_written() {
+    let context = Context::for_test("http://127.0.0.1:1");
+    let mut it = args("blip");
+    it.report = Some("/dev/full".into());
+    let failure = run(&context, &it).unwrap_err();
+    assert!(
+        failure.to_string().starts_with("--report /dev/full"),
+        "{failure}"
+    );
 }
 
 fn sample() -> Results {
@@ -215,6 +300,7 @@ fn sample() -> Results {
         capacity_per_second: 100.0,
         duration_s: 60.0,
         seeds: vec![1],
+        disturbed: true,
         spans: Vec::new(),
         strategies: vec![StrategyResult {
             strategy: Strategy::Holdoff,

@@ -119,6 +119,8 @@ pub fn strategies(results: &Results) -> String {
     for result in &results.strategies {
         table += &format!("<tr><th scope=\"row\">{}</th>", escaped(&result.label));
         for (_, value, digits, absent) in COLUMNS {
+            // Where nothing happens, there is nothing to recover from.
+            let absent = if results.disturbed { absent } else { NOTHING };
             table += &cell(value(result, results), digits, absent);
         }
         table += "</tr>\n";

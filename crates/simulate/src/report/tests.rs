@@ -64,6 +64,7 @@ fn results() -> Results {
         clients: 1_000,
         capacity_per_second: 200.0,
         duration_s: 2.0,
+        disturbed: true,
         seeds: vec![41, 42],
         spans: vec![Span {
             label: HOSTILE.into(),

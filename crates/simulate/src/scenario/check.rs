@@ -55,7 +55,7 @@ impl Scenario {
                 found.span("traffic.closed.think", *think, Span::from_millis(1), DAY);
             }
             Traffic::Open { per_second } => {
-                found.above_zero("traffic.open.per_second", *per_second, 1e7);
+                found.within("traffic.open.per_second", *per_second, 1e-6, 1e7);
             }
         }
         let operation = &self.operation;
@@ -81,8 +81,8 @@ impl Scenario {
     fn check_dependency(&self, found: &mut Found) {
         let it = &self.dependency;
         match (it.capacity_per_second, it.capacity_per_client) {
-            (Some(rate), None) => found.above_zero("dependency.capacity_per_second", rate, 1e7),
-            (None, Some(rate)) => found.above_zero("dependency.capacity_per_client", rate, 1e6),
+            (Some(rate), None) => found.within("dependency.capacity_per_second", rate, 1e-3, 1e7),
+            (None, Some(rate)) => found.within("dependency.capacity_per_client", rate, 1e-6, 1e6),
             (None, None) | (Some(_), Some(_)) => found.add(
                 "dependency",
                 "capacity",
@@ -101,7 +101,7 @@ impl Scenario {
         found.part("dependency.cold_share", it.cold_share);
         found.span("dependency.cold_for", it.cold_for, Span::ZERO, DAY);
         if let Some(quota) = &it.quota {
-            found.above_zero("dependency.quota.per_second", quota.per_second, 1e7);
+            found.within("dependency.quota.per_second", quota.per_second, 1e-3, 1e7);
             found.whole("dependency.quota.burst", quota.burst, 1, 1_000_000);
             found.span(
                 "dependency.quota.retry_after",
@@ -281,25 +281,40 @@ impl Found {
 
     fn share(&mut self, field: &str, value: f64) {
         if !(0.0..=1.0).contains(&value) {
-            self.add(field, value, "0 to 1");
+            self.add(field, short(value), "0 to 1");
         }
     }
 
     fn part(&mut self, field: &str, value: f64) {
         if !(value > 0.0 && value <= 1.0) {
-            self.add(field, value, "above 0, at most 1");
+            self.add(field, short(value), "above 0, at most 1");
+        }
+    }
+
+    fn within(&mut self, field: &str, value: f64, least: f64, most: f64) {
+        if !(least..=most).contains(&value) {
+            self.add(field, short(value), format_args!("{least} to {most}"));
         }
     }
 
     fn above_zero(&mut self, field: &str, value: f64, most: f64) {
         if !(value > 0.0 && value <= most) {
-            self.add(field, value, format_args!("above 0, at most {most}"));
+            self.add(field, short(value), format_args!("above 0, at most {most}"));
         }
     }
 
     fn not_negative(&mut self, field: &str, value: f64) {
         if !(value >= 0.0 && value.is_finite()) {
-            self.add(field, value, "0 or more");
+            self.add(field, short(value), "0 or more");
         }
+    }
+}
+
+/// As short as it can be told exactly: `1e-300`, not three hundred zeros.
+fn short(number: f64) -> String {
+    let (plain, exponent) = (number.to_string(), format!("{number:e}"));
+    match plain.len() > 20 {
+        true => exponent,
+        false => plain,
     }
 }
