@@ -1,5 +1,7 @@
 //! `holdoff audit`: who did what, and whether the record is whole.
 
+use std::borrow::Cow;
+
 use clap::{Args, Subcommand};
 use holdoff_client::proto::{AuditRecord, ListAuditRequest, ListAuditResponse};
 use sha2::{Digest, Sha256};
@@ -12,6 +14,7 @@ use super::{
     exit::{Exit, Failure},
     hex,
     output::{self, Format, Ink, Tone},
+    policy::DEFAULTS,
 };
 
 const EXAMPLES: &str = "\
@@ -104,8 +107,8 @@ pub fn list(ink: Ink, page: &ListAuditResponse) -> String {
             events::time(record.time.as_ref()),
             escape(&record.owner).into_owned(),
             escape(&record.action).into_owned(),
-            escape(&record.dependency).into_owned(),
-            escape(&record.detail).into_owned(),
+            on(record).into_owned(),
+            one_line(&record.detail),
         ];
         (Tone::Neutral, cells)
     });
@@ -118,6 +121,23 @@ pub fn list(ink: Ink, page: &ListAuditResponse) -> String {
         ));
     }
     text
+}
+
+/// What it was done to; no name is the namespace's defaults where it was done to a policy.
+fn on(record: &AuditRecord) -> Cow<'_, str> {
+    let of_policy = ["Policy", "Candidate"]
+        .iter()
+        .any(|it| record.action.ends_with(it));
+    match record.dependency.is_empty() && of_policy {
+        true => DEFAULTS.into(),
+        false => escape(&record.dependency),
+    }
+}
+
+/// A document, its lines after one another.
+fn one_line(detail: &str) -> String {
+    let lines: Vec<_> = detail.trim_end().lines().map(escape).collect();
+    lines.join(" ↵ ")
 }
 
 /// What a check of the record found.
@@ -278,6 +298,25 @@ mod tests {
 NO  TIME                  WHO    ACTION       ON        DETAIL
 1   2026-11-30 19:15:43Z  alice  SetOverride  payments  forced open: INC-421
 "
+        );
+    }
+
+    #[test]
+    fn a_document_is_one_line_and_the_defaults_have_a_name() {
+        let put = AuditRecord {
+            action: "PutPolicy".into(),
+            dependency: String::new(),
+            detail: "retry:\n  max_attempts: 3\n".into(),
+            ..record(1)
+        };
+        let page = ListAuditResponse {
+            records: vec![put],
+            next_page_token: String::new(),
+        };
+        let text = list(Ink::Plain, &page);
+        assert!(
+            text.ends_with("PutPolicy  (defaults)  retry: ↵   max_attempts: 3\n"),
+            "{text}"
         );
     }
 

@@ -16,6 +16,7 @@ use super::{
     escape::escape,
     exit::{Exit, Failure},
     output::{self, Format, Ink, Tone},
+    policy::DEFAULTS,
     span, words,
 };
 
@@ -133,6 +134,8 @@ pub fn line(ink: Ink, event: &Event) -> String {
     let mut text = format!("{}  {what}", time(event.time.as_ref()));
     if !event.dependency.is_empty() {
         text.push_str(&format!("  {}", escape(&event.dependency)));
+    } else if is_of_entry(event) {
+        text.push_str(&format!("  {DEFAULTS}"));
     }
     if event.from != event.to {
         text.push_str(&format!(
@@ -148,6 +151,14 @@ pub fn line(ink: Ink, event: &Event) -> String {
         text.push_str(&format!("  (by {})", escape(&event.owner)));
     }
     text.trim_end().to_owned() + "\n"
+}
+
+/// Whether it is of one entry of the policies, so that no name means the defaults.
+fn is_of_entry(event: &Event) -> bool {
+    matches!(
+        event.kind(),
+        EventKind::CandidatePut | EventKind::CandidateDropped | EventKind::CandidatePromoted
+    )
 }
 
 /// `2026-11-30 19:15:43Z`.
@@ -220,6 +231,16 @@ mod tests {
             list(Ink::Plain, &ListEventsResponse::default()),
             "No events.\n"
         );
+    }
+
+    #[test]
+    fn a_candidate_of_the_defaults_is_named_so() {
+        let put = Event {
+            kind: EventKind::CandidatePut.into(),
+            dependency: String::new(),
+            ..tripped()
+        };
+        assert!(line(Ink::Plain, &put).contains("candidate put      (defaults)"));
     }
 
     #[test]

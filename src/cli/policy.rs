@@ -24,7 +24,7 @@ mod files;
 mod render;
 mod shadow;
 
-pub use render::entry_name;
+pub use render::{DEFAULTS, entry_name};
 
 /// Not `HOLDOFF_POLICIES`, which `serve` reads: where that is set, `show` and `diff` must
 /// still ask the service.

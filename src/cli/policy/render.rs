@@ -130,10 +130,13 @@ fn line(ink: Ink, change: &Difference) -> String {
     ink.paint(tone, &format!("{sign} {name}{what}")) + "\n"
 }
 
-/// `payments`, `team-a payments`, `team-a defaults`: the usual namespace is not repeated.
+/// The namespace's defaults. No dependency can have this name.
+pub const DEFAULTS: &str = "(defaults)";
+
+/// `payments`, `team-a payments`, `team-a (defaults)`: the usual namespace is not repeated.
 pub fn entry_name(namespace: &str, name: &str) -> String {
     let name = if name.is_empty() {
-        "defaults".into()
+        DEFAULTS.into()
     } else {
         escape(name)
     };
@@ -293,6 +296,13 @@ mod tests {
             ("default", "openai:*")
         );
         assert!(entries[0].document.contains("max_attempts: 5"));
+    }
+
+    #[test]
+    fn the_defaults_and_a_dependency_of_that_name_are_told_apart() {
+        assert_eq!(entry_name("default", ""), "(defaults)");
+        assert_eq!(entry_name("team-a", ""), "team-a (defaults)");
+        assert_eq!(entry_name("default", "defaults"), "defaults");
     }
 
     #[test]
