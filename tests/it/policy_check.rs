@@ -39,6 +39,17 @@ fn holdoff(arguments: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
+fn a_negative_fact_is_refused_with_its_range() {
+    let policies = written(RARE);
+    let (code, _, error) = holdoff(&["--policies", path(&policies), "--calls-per-second", "-1"]);
+    assert_eq!(code, 2, "{error}");
+    assert!(
+        error.contains("-1 is not allowed; 0.000001 to 1000000000"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_traffic_file_with_a_name_that_no_policy_has_is_wrong_use() {
     let (policies, typo) = (
         written(RARE),

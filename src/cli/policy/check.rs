@@ -44,34 +44,34 @@ pub struct CheckArgs {
 #[command(next_help_heading = "What is known of the calls")]
 struct FactArgs {
     /// First attempts a second, of all callers together
-    #[arg(long, value_name = "NUMBER", value_parser = fact("calls_per_second"))]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = fact("calls_per_second"))]
     calls_per_second: Option<String>,
     /// Caller instances
-    #[arg(long, value_name = "COUNT", value_parser = fact("clients"))]
+    #[arg(long, value_name = "COUNT", allow_hyphen_values = true, value_parser = fact("clients"))]
     clients: Option<String>,
     /// Calls a second that the dependency can serve
-    #[arg(long, value_name = "NUMBER", value_parser = fact("capacity"))]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true, value_parser = fact("capacity"))]
     capacity: Option<String>,
     /// How long callers wait for a call with all of its attempts
-    #[arg(long, value_name = "DURATION", value_parser = fact("deadline"))]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = fact("deadline"))]
     deadline: Option<String>,
     /// How long an attempt usually takes
-    #[arg(long, value_name = "DURATION", value_parser = fact("attempt_time"))]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = fact("attempt_time"))]
     attempt_time: Option<String>,
     /// How long an attempt may take before the caller gives it up
-    #[arg(long, value_name = "DURATION", value_parser = fact("attempt_timeout"))]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = fact("attempt_timeout"))]
     attempt_timeout: Option<String>,
     /// How soon all calls must pass again once the dependency works again
-    #[arg(long, value_name = "DURATION", value_parser = fact("recovery_goal"))]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = fact("recovery_goal"))]
     recovery_goal: Option<String>,
     /// The share of attempts that fail in the outage that must be noticed
-    #[arg(long, value_name = "SHARE", value_parser = fact("failure_ratio"))]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, value_parser = fact("failure_ratio"))]
     failure_ratio: Option<String>,
     /// Instances that run health checks
-    #[arg(long, value_name = "COUNT", value_parser = fact("checkers"))]
+    #[arg(long, value_name = "COUNT", allow_hyphen_values = true, value_parser = fact("checkers"))]
     checkers: Option<String>,
     /// Services in a row that retry, this one included
-    #[arg(long, value_name = "COUNT", value_parser = fact("layers"))]
+    #[arg(long, value_name = "COUNT", allow_hyphen_values = true, value_parser = fact("layers"))]
     layers: Option<String>,
 }
 
