@@ -157,7 +157,11 @@ pub fn line(ink: Ink, event: &Event) -> String {
 fn is_of_entry(event: &Event) -> bool {
     matches!(
         event.kind(),
-        EventKind::CandidatePut | EventKind::CandidateDropped | EventKind::CandidatePromoted
+        EventKind::PolicyPut
+            | EventKind::PolicyDeleted
+            | EventKind::CandidatePut
+            | EventKind::CandidateDropped
+            | EventKind::CandidatePromoted
     )
 }
 

@@ -53,7 +53,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "scenario")]
     show: Option<String>,
     /// The policy of holdoff, from a policy file or a folder of them; without it, the scenario's
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", env = "HOLDOFF_POLICY_FILES")]
     policies: Option<PathBuf>,
     /// Whose policy, in --namespace; without it, the namespace's defaults
     #[arg(long, value_name = "NAME", requires = "policies")]

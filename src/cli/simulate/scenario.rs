@@ -23,7 +23,7 @@ pub fn read(named: &str, clients: Option<u32>, sets: &[String]) -> Result<Scenar
         Some(text) => text.to_owned(),
         None => read_file(named)?,
     };
-    let mut scenario: Scenario = serde_saphyr::from_str(&text)
+    let mut scenario: Scenario = serde_saphyr::from_str_with_options(&text, as_policies())
         .map_err(|error| Failure::Usage(escape_lines(&format!("{named}: {error}"))))?;
     if let Some(clients) = clients {
         scenario.clients = clients;
@@ -84,7 +84,8 @@ fn put_over(scenario: &Scenario, set: &str) -> Result<Scenario, Failure> {
     let (field, value) = set
         .split_once('=')
         .ok_or_else(|| wrong(&"not FIELD=VALUE, as in operation.max_attempts=5"))?;
-    let mut value: Value = serde_saphyr::from_str(value).map_err(|error| wrong(&error))?;
+    let mut value: Value =
+        serde_saphyr::from_str_with_options(value, as_policies()).map_err(|error| wrong(&error))?;
     make_whole(&mut value);
     let mut tree = serde_json::to_value(scenario).map_err(|error| wrong(&error))?;
     let mut place = &mut tree;
@@ -111,6 +112,11 @@ fn put_over(scenario: &Scenario, set: &str) -> Result<Scenario, Failure> {
         }
         text => wrong(&text),
     })
+}
+
+/// `off` is a word, as in a policy file, and not false.
+fn as_policies() -> serde_saphyr::Options {
+    serde_saphyr::options! { strict_booleans: true }
 }
 
 /// `1e6` means a million also where a whole number is wanted.

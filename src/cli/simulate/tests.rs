@@ -245,6 +245,52 @@ fn where_nothing_happens_it_recovers_and_where_it_never_ends_nothing_is_measured
     assert_eq!(endless[1], ("nothing to measure".to_owned(), false));
 }
 
+/// Behind an open breaker nobody comes to a second attempt, so no limit of theirs shows.
+#[test]
+fn more_attempts_show_where_the_breaker_lets_them_and_the_lower_limit_binds() {
+    let counted = |more: &[&str]| {
+        let mut it = args("outage");
+        let fixed = [
+            "assertions={}",
+            "policy.budget.ratio=10",
+            "policy.calendar.retry_rate=10000",
+        ];
+        it.set
+            .extend(fixed.iter().chain(more).map(|it| (*it).to_owned()));
+        let scenario = scenario::read("outage", it.clients, &it.set).unwrap();
+        let plan = Plan {
+            scenario: &scenario,
+            strategies: &[Strategy::Holdoff],
+            policy: &policy::of_scenario(&scenario).unwrap().policy,
+            seeds: &[1],
+            threads: 1,
+        };
+        let mut results = holdoff_simulate::run(&plan, &|_| {}).unwrap();
+        results.strategies.remove(0).counters
+    };
+    let (own, of_policy) = ("operation.max_attempts=5", "policy.retry.max_attempts=5");
+    let off = "policy.breaker.mode=off";
+    // Who ends it, the client or the service, shifts a draw or two.
+    let near = |one: f64, other: f64| (one - other).abs() < 0.01 * other;
+    let three = counted(&[off]).calls;
+    assert!(
+        near(counted(&[off, own]).calls, three),
+        "the policy's three bind"
+    );
+    assert!(
+        near(counted(&[off, of_policy]).calls, three),
+        "the client's three bind"
+    );
+    let five = counted(&[off, own, of_policy]).calls;
+    assert!(five > 1.3 * three, "{five} {three}");
+    let open = counted(&[own, of_policy]);
+    assert_eq!(
+        open.refused, open.operations_failed,
+        "every failure was a refusal"
+    );
+    assert_eq!(counted(&[]), open);
+}
+
 #[test]
 fn what_is_no_file_and_what_is_too_long_is_not_read() {
     let wrong = error(scenario::read("/dev/zero", None, &[]));

@@ -4,7 +4,8 @@ use crate::{
     results::{BreakerState, Counters, Figures, Series, Span, Verdict},
 };
 
-const HOSTILE: &str = "<script>alert(1)</script>\"'&</style><img src=x onerror=y>\u{1}";
+const HOSTILE: &str =
+    "<script>alert(1)</script>\"'&</style><img src=x onerror=y>\u{1}\u{202e}\u{2066}";
 
 fn series() -> Series {
     Series {
@@ -100,7 +101,14 @@ fn values(page: &str, heading: &str) -> Vec<f64> {
 #[test]
 fn no_string_of_a_scenario_becomes_markup() {
     let page = html(&results());
-    for raw in ["<script", "<img", "</style><img", "\u{1}"] {
+    for raw in [
+        "<script",
+        "<img",
+        "</style><img",
+        "\u{1}",
+        "\u{202e}",
+        "\u{2066}",
+    ] {
         assert!(!page.contains(raw), "{raw:?}");
     }
     // Opened and closed once, by the page and by its plots themselves.
