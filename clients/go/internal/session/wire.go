@@ -167,3 +167,9 @@ func Cut(text string, bytes int) string {
 	}
 	return text[:end]
 }
+
+// ReadSpan reads a span; absent is zero. False: it is negative or out of range.
+func ReadSpan(said *durationpb.Duration) (rules.Nanos, bool) {
+	span, _, ok := readDuration(said)
+	return span, ok
+}
