@@ -80,17 +80,21 @@ func (before *previous) onTheWire(p *Permit) *pb.Previous {
 func (c *Client) report(dependency string, made *made, outcome *rules.Outcome) {
 	switch {
 	case made.here != nil:
-		now := c.clock.Now()
-		policy, _ := c.kept(dependency)
-		c.local.with(dependency, now, func(l *rules.Local) {
-			l.Report(policy, made.here, outcome, c.strictness(), now)
-		})
+		c.reportHere(dependency, made.here, *outcome)
 	case c.link == nil:
 	case made.isFleet:
 		c.link.Reports.Push(made.fleet, outcome)
 	case made.onState != nil:
 		c.reportOnState(dependency, made.onState, outcome)
 	}
+}
+
+func (c *Client) reportHere(dependency string, permit *rules.Permit, outcome rules.Outcome) {
+	now := c.clock.Now()
+	policy, _ := c.kept(dependency)
+	c.local.with(dependency, now, func(l *rules.Local) {
+		l.Report(policy, permit, &outcome, c.strictness(), now)
+	})
 }
 
 // reportOnState tallies. But a tally has no place for a wait that the dependency asked for, and that
@@ -101,15 +105,12 @@ func (c *Client) reportOnState(dependency string, heard *session.Heard, outcome 
 		c.link.Reports.Tally(heard, outcome)
 		return
 	}
-	told := *outcome
 	c.link.Reports.BeginTelling()
-	go func() {
-		defer c.link.Reports.EndTelling()
-		c.askInVain(dependency, heard, &told)
-	}()
+	go c.askInVain(dependency, heard, *outcome)
 }
 
-func (c *Client) askInVain(dependency string, heard *session.Heard, outcome *rules.Outcome) {
+func (c *Client) askInVain(dependency string, heard *session.Heard, outcome rules.Outcome) {
+	defer c.link.Reports.EndTelling()
 	response, err := c.link.Ask(context.Background(), &pb.AcquireRequest{
 		Dependency: dependency,
 		Attempt:    2,
@@ -117,7 +118,7 @@ func (c *Client) askInVain(dependency string, heard *session.Heard, outcome *rul
 		Safety: pb.Safety_SAFETY_UNSAFE,
 		Previous: &pb.Previous{
 			MadeUnder: &pb.Previous_Epoch{Epoch: heard.Epoch},
-			Outcome:   session.WriteOutcome(outcome),
+			Outcome:   session.WriteOutcome(&outcome),
 		},
 		CallId: fmt.Sprintf("%016x", rand.Uint64()),
 	}, c.timeout)
@@ -125,6 +126,6 @@ func (c *Client) askInVain(dependency string, heard *session.Heard, outcome *rul
 	case err == nil:
 		c.link.GiveBack(response)
 	case !mayHaveArrived(err):
-		c.link.Reports.Tally(heard, outcome)
+		c.link.Reports.Tally(heard, &outcome)
 	}
 }
