@@ -23,6 +23,8 @@ type Classifier func(result any, err error) Outcome
 //
 //	nil                                                 success
 //	an error with a method Outcome() Outcome            that
+//	a guarded call below ([*Stopped])                   by its last error, and as retried below
+//	a guarded call below that was denied                ignored
 //	a gRPC status                                       by its code, as [ClassifyGRPC]
 //	connection refused, network or host unreachable,
 //	a name that does not resolve                        not sent
@@ -32,14 +34,27 @@ type Classifier func(result any, err error) Outcome
 //
 // A connection that broke is a failure and not "not sent": the request may have arrived.
 func ClassifyError(err error) Outcome {
+	if err == nil {
+		return Success()
+	}
+	return classifyFailure(err)
+}
+
+func classifyFailure(err error) Outcome {
 	var told interface{ Outcome() Outcome }
+	var stopped *Stopped
+	var denied *Denied
 	var code interface{ GRPCStatus() *status.Status }
 	var name *net.DNSError
 	switch {
-	case err == nil:
-		return Success()
 	case errors.As(err, &told):
 		return told.Outcome()
+	case errors.As(err, &stopped) && stopped.Last != nil:
+		outcome := ClassifyError(stopped.Last)
+		outcome.told.RetriedBelow = outcome.told.RetriedBelow || stopped.Attempts > 1
+		return outcome
+	case errors.As(err, &denied):
+		return Ignored()
 	case errors.As(err, &code):
 		return ClassifyGRPC(code.GRPCStatus().Err(), nil)
 	case errors.Is(err, context.Canceled):
