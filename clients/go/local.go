@@ -17,6 +17,8 @@ const (
 type locals struct {
 	entries sync.Map // string to *local
 	count   atomic.Int64
+	// lookedAt is when there was no room last: what is idle is looked for once a second.
+	lookedAt atomic.Uint64
 	// shared is that of all for which there is no room.
 	shared local
 }
@@ -55,7 +57,8 @@ func (l *locals) withKnown(dependency string, f func(*rules.Local)) {
 
 // add: past the limit those not called for long go, and then those unknown share one record.
 func (l *locals) add(dependency string, now rules.Time) any {
-	if l.count.Load() >= localsMax {
+	looked := l.lookedAt.Load()
+	if l.count.Load() >= localsMax && now.Since(rules.Time(looked)) > rules.Second && l.lookedAt.CompareAndSwap(looked, uint64(now)) {
 		l.forgetIdle(now)
 	}
 	if l.count.Load() >= localsMax {

@@ -35,7 +35,9 @@ type Pushed struct {
 	wished []string
 	seed   maphash.Seed
 	count  atomic.Int64
-	shards [shards]shard
+	// lookedAt is when there was no room last: what is idle is looked for once a second.
+	lookedAt atomic.Uint64
+	shards   [shards]shard
 	// appeared is closed and replaced when a dependency is heard of for the first time.
 	appearing sync.Mutex
 	appeared  chan struct{}
@@ -100,7 +102,7 @@ func (p *Pushed) Of(name string) *Dependency {
 	fresh := &Dependency{Name: name}
 	fresh.heard.Store(&Heard{Policy: p.own, superseded: make(chan struct{})})
 	fresh.used.Store(uint64(p.clock.Now()))
-	if len(name) > nameBytesMax || (p.count.Load() >= dependenciesMax && len(p.forget(false)) == 0) {
+	if len(name) > nameBytesMax || !p.hasRoom() {
 		return fresh
 	}
 	shard.adding.Lock()
@@ -113,6 +115,15 @@ func (p *Pushed) Of(name string) *Dependency {
 	shard.entries.Store(&entries)
 	p.count.Add(1)
 	return fresh
+}
+
+func (p *Pushed) hasRoom() bool {
+	now := p.clock.Now()
+	looked := p.lookedAt.Load()
+	if p.count.Load() >= dependenciesMax && now.Since(rules.Time(looked)) > rules.Second && p.lookedAt.CompareAndSwap(looked, uint64(now)) {
+		p.forget(false)
+	}
+	return p.count.Load() < dependenciesMax
 }
 
 // Store takes an update.
