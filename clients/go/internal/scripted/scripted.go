@@ -31,17 +31,16 @@ type Service struct {
 	mu      sync.Mutex
 	asked   []*pb.AcquireRequest
 	entries []*pb.ReportEntry
-	permits int
 }
 
 // Start serves until the end of the test.
-func (s *Service) Start(t testing.TB) *Service {
+func (s *Service) Start(t testing.TB, options ...grpc.ServerOption) *Service {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer()
+	server := grpc.NewServer(options...)
 	pb.RegisterCoordinatorServiceServer(server, s)
 	s.Address = listener.Addr().String()
 	go func() { _ = server.Serve(listener) }()
@@ -125,7 +124,6 @@ func (s *Service) answer(request *pb.AcquireRequest) *pb.AcquireResponse {
 	if s.Answer != nil {
 		return s.Answer(request)
 	}
-	s.permits++
 	return Granted(0)
 }
 
