@@ -956,8 +956,10 @@ type Previous_Permit struct {
 }
 
 type Previous_Epoch struct {
-	// The epoch of the pushed state it was made on, without asking. That attempt was
-	// the first one; this message counts it, so the caller leaves it out of its tally.
+	// The epoch of the pushed state it was made on, without asking. Where the client
+	// decided alone, at whatever attempt: the epoch last pushed to it when that attempt
+	// began, 0 for none. With `attempt` 2 this message counts the first attempt, so the
+	// caller leaves it out of its tally.
 	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3,oneof"`
 }
 
@@ -1471,7 +1473,8 @@ type Tally struct {
 	Slow uint32 `protobuf:"varint,9,opt,name=slow,proto3" json:"slow,omitempty"`
 	// Attempts that say nothing.
 	Ignored uint32 `protobuf:"varint,10,opt,name=ignored,proto3" json:"ignored,omitempty"`
-	// The sum of the latencies of all that ended.
+	// The sum of the latencies of all that ended. Where nothing failed, the mean is taken for
+	// that of a success, which a recovery is compared with. Zero or absent: not measured.
 	LatencySum    *durationpb.Duration `protobuf:"bytes,11,opt,name=latency_sum,json=latencySum,proto3" json:"latency_sum,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2411,7 +2414,9 @@ type ClientPolicy struct {
 	// The longest open period.
 	OpenMax *durationpb.Duration `protobuf:"bytes,16,opt,name=open_max,json=openMax,proto3" json:"open_max,omitempty"`
 	// A call that takes at least so long is slow; 0: none is. Tallies count them.
-	SlowAfter     *durationpb.Duration `protobuf:"bytes,17,opt,name=slow_after,json=slowAfter,proto3" json:"slow_after,omitempty"`
+	SlowAfter *durationpb.Duration `protobuf:"bytes,17,opt,name=slow_after,json=slowAfter,proto3" json:"slow_after,omitempty"`
+	// The policy's breaker is off, or only watched: a client alone keeps none.
+	BreakerOff    bool `protobuf:"varint,18,opt,name=breaker_off,json=breakerOff,proto3" json:"breaker_off,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2565,13 +2570,21 @@ func (x *ClientPolicy) GetSlowAfter() *durationpb.Duration {
 	return nil
 }
 
+func (x *ClientPolicy) GetBreakerOff() bool {
+	if x != nil {
+		return x.BreakerOff
+	}
+	return false
+}
+
 // A client's share of what the fleet may do while the service is away: the shares of all
 // known clients add up to the fleet's limits.
 type OfflineAllowance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the budget's floor: retries a second on top of `ClientPolicy.budget_ratio`.
 	RetriesPerSecond float64 `protobuf:"fixed64,1,opt,name=retries_per_second,json=retriesPerSecond,proto3" json:"retries_per_second,omitempty"`
-	// Clients that share it.
+	// Clients that share it. Above 5,000, a client holds its first question after a failure
+	// back for a part of a second, so that not all ask at once.
 	KnownClients  uint32 `protobuf:"varint,2,opt,name=known_clients,json=knownClients,proto3" json:"known_clients,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3239,7 +3252,7 @@ const file_holdoff_v1_coordinator_proto_rawDesc = "" +
 	"\x0efirst_attempts\x18\x04 \x01(\x0e2\x19.holdoff.v1.FirstAttemptsR\rfirstAttempts\x126\n" +
 	"\tvalid_for\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\x120\n" +
 	"\x06policy\x18\x06 \x01(\v2\x18.holdoff.v1.ClientPolicyR\x06policy\x12I\n" +
-	"\x11offline_allowance\x18\a \x01(\v2\x1c.holdoff.v1.OfflineAllowanceR\x10offlineAllowance\"\xff\x06\n" +
+	"\x11offline_allowance\x18\a \x01(\v2\x1c.holdoff.v1.OfflineAllowanceR\x10offlineAllowance\"\xa0\a\n" +
 	"\fClientPolicy\x12!\n" +
 	"\fmax_attempts\x18\x01 \x01(\rR\vmaxAttempts\x120\n" +
 	"\bstrategy\x18\x02 \x01(\x0e2\x14.holdoff.v1.StrategyR\bstrategy\x12>\n" +
@@ -3262,7 +3275,9 @@ const file_holdoff_v1_coordinator_proto_rawDesc = "" +
 	"\x0fopen_multiplier\x18\x0f \x01(\x01R\x0eopenMultiplier\x124\n" +
 	"\bopen_max\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\aopenMax\x128\n" +
 	"\n" +
-	"slow_after\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\tslowAfter\"e\n" +
+	"slow_after\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\tslowAfter\x12\x1f\n" +
+	"\vbreaker_off\x18\x12 \x01(\bR\n" +
+	"breakerOff\"e\n" +
 	"\x10OfflineAllowance\x12,\n" +
 	"\x12retries_per_second\x18\x01 \x01(\x01R\x10retriesPerSecond\x12#\n" +
 	"\rknown_clients\x18\x02 \x01(\rR\fknownClients\"\x82\x02\n" +

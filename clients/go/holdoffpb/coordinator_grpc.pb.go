@@ -37,7 +37,8 @@ const (
 //
 // Coordinates the calls of a whole fleet to its dependencies. A message is at most 256 KiB:
 // 1,000 questions or 10,000 subscriptions with long names go in several. A longer one ends its
-// RPC, a session too.
+// RPC, a session too, with RESOURCE_EXHAUSTED and ErrorInfo `MESSAGE_TOO_LARGE`, whose metadata
+// has `limit_bytes`.
 type CoordinatorServiceClient interface {
 	// Asks for one attempt. For an attempt of 2 or more it also reports the attempt
 	// before, so that one round trip does both.
@@ -109,7 +110,8 @@ func (c *coordinatorServiceClient) PlanCheck(ctx context.Context, in *PlanCheckR
 //
 // Coordinates the calls of a whole fleet to its dependencies. A message is at most 256 KiB:
 // 1,000 questions or 10,000 subscriptions with long names go in several. A longer one ends its
-// RPC, a session too.
+// RPC, a session too, with RESOURCE_EXHAUSTED and ErrorInfo `MESSAGE_TOO_LARGE`, whose metadata
+// has `limit_bytes`.
 type CoordinatorServiceServer interface {
 	// Asks for one attempt. For an attempt of 2 or more it also reports the attempt
 	// before, so that one round trip does both.

@@ -126,6 +126,18 @@ const (
 	EventKind_EVENT_KIND_CALLER_RECOVERED EventKind = 18
 	// Recovering to closed: the admitted share is whole again. The epoch stays.
 	EventKind_EVENT_KIND_RAMP_ENDED EventKind = 19
+	// Health checks failed, so many in a row that the policy calls the dependency unhealthy.
+	EventKind_EVENT_KIND_CHECK_UNHEALTHY EventKind = 20
+	// A health check succeeded of a dependency that was called unhealthy.
+	EventKind_EVENT_KIND_CHECK_HEALTHY EventKind = 21
+	// A candidate policy was put.
+	EventKind_EVENT_KIND_CANDIDATE_PUT EventKind = 22
+	// A candidate was dropped.
+	EventKind_EVENT_KIND_CANDIDATE_DROPPED EventKind = 23
+	// A candidate became the live policy.
+	EventKind_EVENT_KIND_CANDIDATE_PROMOTED EventKind = 24
+	// Under the candidate the breaker would have opened. The live one is as it was.
+	EventKind_EVENT_KIND_CANDIDATE_TRIPPED EventKind = 25
 )
 
 // Enum value maps for EventKind.
@@ -151,28 +163,40 @@ var (
 		17: "EVENT_KIND_CALLER_REFUSED",
 		18: "EVENT_KIND_CALLER_RECOVERED",
 		19: "EVENT_KIND_RAMP_ENDED",
+		20: "EVENT_KIND_CHECK_UNHEALTHY",
+		21: "EVENT_KIND_CHECK_HEALTHY",
+		22: "EVENT_KIND_CANDIDATE_PUT",
+		23: "EVENT_KIND_CANDIDATE_DROPPED",
+		24: "EVENT_KIND_CANDIDATE_PROMOTED",
+		25: "EVENT_KIND_CANDIDATE_TRIPPED",
 	}
 	EventKind_value = map[string]int32{
-		"EVENT_KIND_UNSPECIFIED":       0,
-		"EVENT_KIND_TRIPPED":           1,
-		"EVENT_KIND_PROBING":           2,
-		"EVENT_KIND_REOPENED":          3,
-		"EVENT_KIND_RECOVERED":         4,
-		"EVENT_KIND_OVERRIDE_SET":      5,
-		"EVENT_KIND_OVERRIDE_CLEARED":  6,
-		"EVENT_KIND_OVERRIDE_EXPIRED":  7,
-		"EVENT_KIND_RESET":             8,
-		"EVENT_KIND_HELD":              9,
-		"EVENT_KIND_HOLD_CLEARED":      10,
-		"EVENT_KIND_POLICY_PUT":        11,
-		"EVENT_KIND_POLICY_DELETED":    12,
-		"EVENT_KIND_POLICIES_RELOADED": 13,
-		"EVENT_KIND_POLICIES_REFUSED":  14,
-		"EVENT_KIND_SHADOW_TRIPPED":    15,
-		"EVENT_KIND_STARTED":           16,
-		"EVENT_KIND_CALLER_REFUSED":    17,
-		"EVENT_KIND_CALLER_RECOVERED":  18,
-		"EVENT_KIND_RAMP_ENDED":        19,
+		"EVENT_KIND_UNSPECIFIED":        0,
+		"EVENT_KIND_TRIPPED":            1,
+		"EVENT_KIND_PROBING":            2,
+		"EVENT_KIND_REOPENED":           3,
+		"EVENT_KIND_RECOVERED":          4,
+		"EVENT_KIND_OVERRIDE_SET":       5,
+		"EVENT_KIND_OVERRIDE_CLEARED":   6,
+		"EVENT_KIND_OVERRIDE_EXPIRED":   7,
+		"EVENT_KIND_RESET":              8,
+		"EVENT_KIND_HELD":               9,
+		"EVENT_KIND_HOLD_CLEARED":       10,
+		"EVENT_KIND_POLICY_PUT":         11,
+		"EVENT_KIND_POLICY_DELETED":     12,
+		"EVENT_KIND_POLICIES_RELOADED":  13,
+		"EVENT_KIND_POLICIES_REFUSED":   14,
+		"EVENT_KIND_SHADOW_TRIPPED":     15,
+		"EVENT_KIND_STARTED":            16,
+		"EVENT_KIND_CALLER_REFUSED":     17,
+		"EVENT_KIND_CALLER_RECOVERED":   18,
+		"EVENT_KIND_RAMP_ENDED":         19,
+		"EVENT_KIND_CHECK_UNHEALTHY":    20,
+		"EVENT_KIND_CHECK_HEALTHY":      21,
+		"EVENT_KIND_CANDIDATE_PUT":      22,
+		"EVENT_KIND_CANDIDATE_DROPPED":  23,
+		"EVENT_KIND_CANDIDATE_PROMOTED": 24,
+		"EVENT_KIND_CANDIDATE_TRIPPED":  25,
 	}
 )
 
@@ -268,8 +292,10 @@ const (
 	FindingSeverity_FINDING_SEVERITY_UNSPECIFIED FindingSeverity = 0
 	// The file would be refused.
 	FindingSeverity_FINDING_SEVERITY_ERROR FindingSeverity = 1
-	// It would be taken, but look.
+	// It would be taken, and would not do what it says.
 	FindingSeverity_FINDING_SEVERITY_WARNING FindingSeverity = 2
+	// It would work, but less well than it looks.
+	FindingSeverity_FINDING_SEVERITY_HINT FindingSeverity = 3
 )
 
 // Enum value maps for FindingSeverity.
@@ -278,11 +304,13 @@ var (
 		0: "FINDING_SEVERITY_UNSPECIFIED",
 		1: "FINDING_SEVERITY_ERROR",
 		2: "FINDING_SEVERITY_WARNING",
+		3: "FINDING_SEVERITY_HINT",
 	}
 	FindingSeverity_value = map[string]int32{
 		"FINDING_SEVERITY_UNSPECIFIED": 0,
 		"FINDING_SEVERITY_ERROR":       1,
 		"FINDING_SEVERITY_WARNING":     2,
+		"FINDING_SEVERITY_HINT":        3,
 	}
 )
 
@@ -438,7 +466,17 @@ type Dependency struct {
 	// What a breaker in shadow mode would be. Unspecified in the other modes.
 	ShadowState BreakerState `protobuf:"varint,19,opt,name=shadow_state,json=shadowState,proto3,enum=holdoff.v1.BreakerState" json:"shadow_state,omitempty"`
 	// True once it has taken a call; a dependency that only a policy names is not live.
-	Live          bool `protobuf:"varint,20,opt,name=live,proto3" json:"live,omitempty"`
+	Live bool `protobuf:"varint,20,opt,name=live,proto3" json:"live,omitempty"`
+	// Its health checks. Absent where the policy plans none.
+	Check *CheckSummary `protobuf:"bytes,21,opt,name=check,proto3" json:"check,omitempty"`
+	// Caller instances that were heard of lately, or follow its state: at least so many. Exact
+	// up to about five; those that only report are counted to eleven while nothing fails.
+	ActiveInstances uint32 `protobuf:"varint,22,opt,name=active_instances,json=activeInstances,proto3" json:"active_instances,omitempty"`
+	// First attempts a second, as an average over the budget's window or of the successes of
+	// the last half-minute, whichever is more; 0 where none is known.
+	CallsPerSecond float64 `protobuf:"fixed64,23,opt,name=calls_per_second,json=callsPerSecond,proto3" json:"calls_per_second,omitempty"`
+	// How long a success usually takes. Absent: not known.
+	UsualLatency  *durationpb.Duration `protobuf:"bytes,24,opt,name=usual_latency,json=usualLatency,proto3" json:"usual_latency,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -613,6 +651,135 @@ func (x *Dependency) GetLive() bool {
 	return false
 }
 
+func (x *Dependency) GetCheck() *CheckSummary {
+	if x != nil {
+		return x.Check
+	}
+	return nil
+}
+
+func (x *Dependency) GetActiveInstances() uint32 {
+	if x != nil {
+		return x.ActiveInstances
+	}
+	return 0
+}
+
+func (x *Dependency) GetCallsPerSecond() float64 {
+	if x != nil {
+		return x.CallsPerSecond
+	}
+	return 0
+}
+
+func (x *Dependency) GetUsualLatency() *durationpb.Duration {
+	if x != nil {
+		return x.UsualLatency
+	}
+	return nil
+}
+
+// The health checks of one dependency, over all checkers.
+type CheckSummary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The policy's: each place is checked once in so long. Above zero.
+	Period *durationpb.Duration `protobuf:"bytes,1,opt,name=period,proto3" json:"period,omitempty"`
+	// Checkers that ask, whether they check or are told what others found; 0 to 4,096.
+	Checkers uint32 `protobuf:"varint,2,opt,name=checkers,proto3" json:"checkers,omitempty"`
+	// Checks that are out now.
+	Running uint32 `protobuf:"varint,3,opt,name=running,proto3" json:"running,omitempty"`
+	// What they have found together; UNKNOWN before the first result, and after failures that
+	// are not enough in a row.
+	Verdict CheckVerdict `protobuf:"varint,4,opt,name=verdict,proto3,enum=holdoff.v1.CheckVerdict" json:"verdict,omitempty"`
+	// How long ago the last result came. Absent where there was none.
+	Age *durationpb.Duration `protobuf:"bytes,5,opt,name=age,proto3" json:"age,omitempty"`
+	// Checks that failed since the last that did not.
+	FailuresInARow uint32 `protobuf:"varint,6,opt,name=failures_in_a_row,json=failuresInARow,proto3" json:"failures_in_a_row,omitempty"`
+	// How long until the next check that is planned. Absent where none is.
+	NextIn        *durationpb.Duration `protobuf:"bytes,7,opt,name=next_in,json=nextIn,proto3" json:"next_in,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckSummary) Reset() {
+	*x = CheckSummary{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckSummary) ProtoMessage() {}
+
+func (x *CheckSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckSummary.ProtoReflect.Descriptor instead.
+func (*CheckSummary) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *CheckSummary) GetPeriod() *durationpb.Duration {
+	if x != nil {
+		return x.Period
+	}
+	return nil
+}
+
+func (x *CheckSummary) GetCheckers() uint32 {
+	if x != nil {
+		return x.Checkers
+	}
+	return 0
+}
+
+func (x *CheckSummary) GetRunning() uint32 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *CheckSummary) GetVerdict() CheckVerdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return CheckVerdict_CHECK_VERDICT_UNSPECIFIED
+}
+
+func (x *CheckSummary) GetAge() *durationpb.Duration {
+	if x != nil {
+		return x.Age
+	}
+	return nil
+}
+
+func (x *CheckSummary) GetFailuresInARow() uint32 {
+	if x != nil {
+		return x.FailuresInARow
+	}
+	return 0
+}
+
+func (x *CheckSummary) GetNextIn() *durationpb.Duration {
+	if x != nil {
+		return x.NextIn
+	}
+	return nil
+}
+
 // A page of dependencies.
 type ListDependenciesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -632,7 +799,7 @@ type ListDependenciesRequest struct {
 
 func (x *ListDependenciesRequest) Reset() {
 	*x = ListDependenciesRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[2]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -644,7 +811,7 @@ func (x *ListDependenciesRequest) String() string {
 func (*ListDependenciesRequest) ProtoMessage() {}
 
 func (x *ListDependenciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[2]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -657,7 +824,7 @@ func (x *ListDependenciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDependenciesRequest.ProtoReflect.Descriptor instead.
 func (*ListDependenciesRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{2}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ListDependenciesRequest) GetNamespace() string {
@@ -708,7 +875,7 @@ type ListDependenciesResponse struct {
 
 func (x *ListDependenciesResponse) Reset() {
 	*x = ListDependenciesResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[3]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -720,7 +887,7 @@ func (x *ListDependenciesResponse) String() string {
 func (*ListDependenciesResponse) ProtoMessage() {}
 
 func (x *ListDependenciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[3]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -733,7 +900,7 @@ func (x *ListDependenciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDependenciesResponse.ProtoReflect.Descriptor instead.
 func (*ListDependenciesResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{3}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListDependenciesResponse) GetDependencies() []*Dependency {
@@ -763,7 +930,7 @@ type GetDependencyRequest struct {
 
 func (x *GetDependencyRequest) Reset() {
 	*x = GetDependencyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[4]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -775,7 +942,7 @@ func (x *GetDependencyRequest) String() string {
 func (*GetDependencyRequest) ProtoMessage() {}
 
 func (x *GetDependencyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[4]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -788,7 +955,7 @@ func (x *GetDependencyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDependencyRequest.ProtoReflect.Descriptor instead.
 func (*GetDependencyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{4}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetDependencyRequest) GetNamespace() string {
@@ -816,7 +983,7 @@ type GetDependencyResponse struct {
 
 func (x *GetDependencyResponse) Reset() {
 	*x = GetDependencyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[5]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -828,7 +995,7 @@ func (x *GetDependencyResponse) String() string {
 func (*GetDependencyResponse) ProtoMessage() {}
 
 func (x *GetDependencyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[5]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -841,7 +1008,7 @@ func (x *GetDependencyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDependencyResponse.ProtoReflect.Descriptor instead.
 func (*GetDependencyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{5}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetDependencyResponse) GetDependency() *Dependency {
@@ -864,7 +1031,7 @@ type WatchDependenciesRequest struct {
 
 func (x *WatchDependenciesRequest) Reset() {
 	*x = WatchDependenciesRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[6]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -876,7 +1043,7 @@ func (x *WatchDependenciesRequest) String() string {
 func (*WatchDependenciesRequest) ProtoMessage() {}
 
 func (x *WatchDependenciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[6]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -889,7 +1056,7 @@ func (x *WatchDependenciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDependenciesRequest.ProtoReflect.Descriptor instead.
 func (*WatchDependenciesRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{6}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchDependenciesRequest) GetNamespace() string {
@@ -923,7 +1090,7 @@ type WatchDependenciesResponse struct {
 
 func (x *WatchDependenciesResponse) Reset() {
 	*x = WatchDependenciesResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[7]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1102,7 @@ func (x *WatchDependenciesResponse) String() string {
 func (*WatchDependenciesResponse) ProtoMessage() {}
 
 func (x *WatchDependenciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[7]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1115,7 @@ func (x *WatchDependenciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDependenciesResponse.ProtoReflect.Descriptor instead.
 func (*WatchDependenciesResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{7}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchDependenciesResponse) GetChange() isWatchDependenciesResponse_Change {
@@ -1039,7 +1206,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[8]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1218,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[8]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1231,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{8}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Event) GetSequence() uint64 {
@@ -1152,7 +1319,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[9]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1331,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[9]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1344,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{9}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WatchEventsRequest) GetNamespace() string {
@@ -1214,7 +1381,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[10]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1393,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[10]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1406,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{10}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WatchEventsResponse) GetEvent() *Event {
@@ -1273,7 +1440,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[11]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1452,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[11]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1465,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{11}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListEventsRequest) GetNamespace() string {
@@ -1340,7 +1507,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[12]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1352,7 +1519,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[12]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1365,7 +1532,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{12}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListEventsResponse) GetEvents() []*Event {
@@ -1396,7 +1563,7 @@ type SetOverrideRequest struct {
 
 func (x *SetOverrideRequest) Reset() {
 	*x = SetOverrideRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[13]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1408,7 +1575,7 @@ func (x *SetOverrideRequest) String() string {
 func (*SetOverrideRequest) ProtoMessage() {}
 
 func (x *SetOverrideRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[13]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1421,7 +1588,7 @@ func (x *SetOverrideRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetOverrideRequest.ProtoReflect.Descriptor instead.
 func (*SetOverrideRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SetOverrideRequest) GetNamespace() string {
@@ -1477,7 +1644,7 @@ type SetOverrideResponse struct {
 
 func (x *SetOverrideResponse) Reset() {
 	*x = SetOverrideResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[14]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1656,7 @@ func (x *SetOverrideResponse) String() string {
 func (*SetOverrideResponse) ProtoMessage() {}
 
 func (x *SetOverrideResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[14]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1669,7 @@ func (x *SetOverrideResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetOverrideResponse.ProtoReflect.Descriptor instead.
 func (*SetOverrideResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SetOverrideResponse) GetDependency() *Dependency {
@@ -1529,7 +1696,7 @@ type ClearOverrideRequest struct {
 
 func (x *ClearOverrideRequest) Reset() {
 	*x = ClearOverrideRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[15]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1541,7 +1708,7 @@ func (x *ClearOverrideRequest) String() string {
 func (*ClearOverrideRequest) ProtoMessage() {}
 
 func (x *ClearOverrideRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[15]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1554,7 +1721,7 @@ func (x *ClearOverrideRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearOverrideRequest.ProtoReflect.Descriptor instead.
 func (*ClearOverrideRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ClearOverrideRequest) GetNamespace() string {
@@ -1596,7 +1763,7 @@ type ClearOverrideResponse struct {
 
 func (x *ClearOverrideResponse) Reset() {
 	*x = ClearOverrideResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[16]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1608,7 +1775,7 @@ func (x *ClearOverrideResponse) String() string {
 func (*ClearOverrideResponse) ProtoMessage() {}
 
 func (x *ClearOverrideResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[16]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1621,7 +1788,7 @@ func (x *ClearOverrideResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearOverrideResponse.ProtoReflect.Descriptor instead.
 func (*ClearOverrideResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ClearOverrideResponse) GetDependency() *Dependency {
@@ -1648,7 +1815,7 @@ type ResetDependencyRequest struct {
 
 func (x *ResetDependencyRequest) Reset() {
 	*x = ResetDependencyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[17]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1660,7 +1827,7 @@ func (x *ResetDependencyRequest) String() string {
 func (*ResetDependencyRequest) ProtoMessage() {}
 
 func (x *ResetDependencyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[17]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1673,7 +1840,7 @@ func (x *ResetDependencyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetDependencyRequest.ProtoReflect.Descriptor instead.
 func (*ResetDependencyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ResetDependencyRequest) GetNamespace() string {
@@ -1715,7 +1882,7 @@ type ResetDependencyResponse struct {
 
 func (x *ResetDependencyResponse) Reset() {
 	*x = ResetDependencyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[18]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1894,7 @@ func (x *ResetDependencyResponse) String() string {
 func (*ResetDependencyResponse) ProtoMessage() {}
 
 func (x *ResetDependencyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[18]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1907,7 @@ func (x *ResetDependencyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetDependencyResponse.ProtoReflect.Descriptor instead.
 func (*ResetDependencyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResetDependencyResponse) GetDependency() *Dependency {
@@ -1767,7 +1934,7 @@ type ClearHoldRequest struct {
 
 func (x *ClearHoldRequest) Reset() {
 	*x = ClearHoldRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[19]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1779,7 +1946,7 @@ func (x *ClearHoldRequest) String() string {
 func (*ClearHoldRequest) ProtoMessage() {}
 
 func (x *ClearHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[19]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1792,7 +1959,7 @@ func (x *ClearHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearHoldRequest.ProtoReflect.Descriptor instead.
 func (*ClearHoldRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ClearHoldRequest) GetNamespace() string {
@@ -1834,7 +2001,7 @@ type ClearHoldResponse struct {
 
 func (x *ClearHoldResponse) Reset() {
 	*x = ClearHoldResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[20]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1846,7 +2013,7 @@ func (x *ClearHoldResponse) String() string {
 func (*ClearHoldResponse) ProtoMessage() {}
 
 func (x *ClearHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[20]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1859,7 +2026,7 @@ func (x *ClearHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearHoldResponse.ProtoReflect.Descriptor instead.
 func (*ClearHoldResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ClearHoldResponse) GetDependency() *Dependency {
@@ -1894,7 +2061,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[21]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1906,7 +2073,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[21]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1919,7 +2086,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AuditRecord) GetSequence() uint64 {
@@ -1993,7 +2160,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[22]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +2172,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[22]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +2185,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListAuditRequest) GetNamespace() string {
@@ -2055,7 +2222,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[23]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2067,7 +2234,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[23]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2080,7 +2247,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListAuditResponse) GetRecords() []*AuditRecord {
@@ -2114,7 +2281,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[24]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2126,7 +2293,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[24]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2139,7 +2306,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Policy) GetNamespace() string {
@@ -2170,18 +2337,22 @@ func (x *Policy) GetSource() PolicySource {
 	return PolicySource_POLICY_SOURCE_UNSPECIFIED
 }
 
-// The policies of a namespace.
+// A page of the policies of a namespace.
 type ListPoliciesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tenant.
-	Namespace     string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// 1 to 1,000; 0 means 100.
+	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// From the page before.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[25]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2193,7 +2364,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[25]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2206,7 +2377,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListPoliciesRequest) GetNamespace() string {
@@ -2216,18 +2387,34 @@ func (x *ListPoliciesRequest) GetNamespace() string {
 	return ""
 }
 
-// The policies of a namespace.
+func (x *ListPoliciesRequest) GetPageSize() uint32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListPoliciesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// A page of the policies of a namespace.
 type ListPoliciesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By name; the defaults first.
-	Policies      []*Policy `protobuf:"bytes,1,rep,name=policies,proto3" json:"policies,omitempty"`
+	Policies []*Policy `protobuf:"bytes,1,rep,name=policies,proto3" json:"policies,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListPoliciesResponse) Reset() {
 	*x = ListPoliciesResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[26]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2239,7 +2426,7 @@ func (x *ListPoliciesResponse) String() string {
 func (*ListPoliciesResponse) ProtoMessage() {}
 
 func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[26]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2252,7 +2439,7 @@ func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ListPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListPoliciesResponse) GetPolicies() []*Policy {
@@ -2260,6 +2447,13 @@ func (x *ListPoliciesResponse) GetPolicies() []*Policy {
 		return x.Policies
 	}
 	return nil
+}
+
+func (x *ListPoliciesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
 }
 
 // The resolved policy of a dependency.
@@ -2275,7 +2469,7 @@ type GetPolicyRequest struct {
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[27]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2481,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[27]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2494,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetPolicyRequest) GetNamespace() string {
@@ -2333,7 +2527,7 @@ type PolicyValue struct {
 
 func (x *PolicyValue) Reset() {
 	*x = PolicyValue{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[28]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2345,7 +2539,7 @@ func (x *PolicyValue) String() string {
 func (*PolicyValue) ProtoMessage() {}
 
 func (x *PolicyValue) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[28]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2358,7 +2552,7 @@ func (x *PolicyValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyValue.ProtoReflect.Descriptor instead.
 func (*PolicyValue) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PolicyValue) GetField() string {
@@ -2395,7 +2589,7 @@ type GetPolicyResponse struct {
 
 func (x *GetPolicyResponse) Reset() {
 	*x = GetPolicyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[29]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2407,7 +2601,7 @@ func (x *GetPolicyResponse) String() string {
 func (*GetPolicyResponse) ProtoMessage() {}
 
 func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[29]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2420,7 +2614,7 @@ func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*GetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetPolicyResponse) GetDocument() string {
@@ -2456,7 +2650,7 @@ type PutPolicyRequest struct {
 
 func (x *PutPolicyRequest) Reset() {
 	*x = PutPolicyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[30]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2468,7 +2662,7 @@ func (x *PutPolicyRequest) String() string {
 func (*PutPolicyRequest) ProtoMessage() {}
 
 func (x *PutPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[30]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2481,7 +2675,7 @@ func (x *PutPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutPolicyRequest.ProtoReflect.Descriptor instead.
 func (*PutPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PutPolicyRequest) GetNamespace() string {
@@ -2530,7 +2724,7 @@ type PutPolicyResponse struct {
 
 func (x *PutPolicyResponse) Reset() {
 	*x = PutPolicyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[31]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2542,7 +2736,7 @@ func (x *PutPolicyResponse) String() string {
 func (*PutPolicyResponse) ProtoMessage() {}
 
 func (x *PutPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[31]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2555,7 +2749,7 @@ func (x *PutPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutPolicyResponse.ProtoReflect.Descriptor instead.
 func (*PutPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PutPolicyResponse) GetPolicy() *Policy {
@@ -2582,7 +2776,7 @@ type DeletePolicyRequest struct {
 
 func (x *DeletePolicyRequest) Reset() {
 	*x = DeletePolicyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[32]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +2788,7 @@ func (x *DeletePolicyRequest) String() string {
 func (*DeletePolicyRequest) ProtoMessage() {}
 
 func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[32]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +2801,7 @@ func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DeletePolicyRequest) GetNamespace() string {
@@ -2647,7 +2841,7 @@ type DeletePolicyResponse struct {
 
 func (x *DeletePolicyResponse) Reset() {
 	*x = DeletePolicyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[33]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2659,7 +2853,7 @@ func (x *DeletePolicyResponse) String() string {
 func (*DeletePolicyResponse) ProtoMessage() {}
 
 func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[33]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2672,21 +2866,26 @@ func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyResponse.ProtoReflect.Descriptor instead.
 func (*DeletePolicyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 // A policy file to be checked.
 type CheckPolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The whole file, YAML; at most 200 KiB.
-	Document      string `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
+	Document string `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
+	// What is known of the calls: nearer names win over patterns, these over the defaults.
+	// At most 1,000.
+	Traffic []*TrafficFacts `protobuf:"bytes,2,rep,name=traffic,proto3" json:"traffic,omitempty"`
+	// What holds for all dependencies, above `traffic`. Its names are empty.
+	Everywhere    *TrafficFacts `protobuf:"bytes,3,opt,name=everywhere,proto3" json:"everywhere,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CheckPolicyRequest) Reset() {
 	*x = CheckPolicyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[34]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2698,7 +2897,7 @@ func (x *CheckPolicyRequest) String() string {
 func (*CheckPolicyRequest) ProtoMessage() {}
 
 func (x *CheckPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[34]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2711,12 +2910,228 @@ func (x *CheckPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckPolicyRequest.ProtoReflect.Descriptor instead.
 func (*CheckPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CheckPolicyRequest) GetDocument() string {
 	if x != nil {
 		return x.Document
+	}
+	return ""
+}
+
+func (x *CheckPolicyRequest) GetTraffic() []*TrafficFacts {
+	if x != nil {
+		return x.Traffic
+	}
+	return nil
+}
+
+func (x *CheckPolicyRequest) GetEverywhere() *TrafficFacts {
+	if x != nil {
+		return x.Everywhere
+	}
+	return nil
+}
+
+// What is known of the calls to a dependency. What is absent is not known, and the rules
+// that need it are silent.
+type TrafficFacts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tenant.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Its name, a pattern ending in `*`, or empty for all of the namespace.
+	Dependency string `protobuf:"bytes,2,opt,name=dependency,proto3" json:"dependency,omitempty"`
+	// First attempts a second, of all callers together; 0.000001 to 1000000000.
+	CallsPerSecond *float64 `protobuf:"fixed64,3,opt,name=calls_per_second,json=callsPerSecond,proto3,oneof" json:"calls_per_second,omitempty"`
+	// Caller instances; 1 to 100000000.
+	Clients *uint32 `protobuf:"varint,4,opt,name=clients,proto3,oneof" json:"clients,omitempty"`
+	// Calls a second that the dependency can serve; 0.001 to 1000000000.
+	Capacity *float64 `protobuf:"fixed64,5,opt,name=capacity,proto3,oneof" json:"capacity,omitempty"`
+	// How long a caller waits for a call with all of its attempts; 1 ms to 24 h.
+	Deadline *durationpb.Duration `protobuf:"bytes,6,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// How long an attempt usually takes; 0 to 24 h.
+	AttemptTime *durationpb.Duration `protobuf:"bytes,7,opt,name=attempt_time,json=attemptTime,proto3" json:"attempt_time,omitempty"`
+	// How long an attempt may take before the caller gives it up; 1 ms to 24 h.
+	AttemptTimeout *durationpb.Duration `protobuf:"bytes,8,opt,name=attempt_timeout,json=attemptTimeout,proto3" json:"attempt_timeout,omitempty"`
+	// How soon all calls must pass again once the dependency works again; 1 ms to 24 h.
+	RecoveryGoal *durationpb.Duration `protobuf:"bytes,9,opt,name=recovery_goal,json=recoveryGoal,proto3" json:"recovery_goal,omitempty"`
+	// The share of attempts that fail in the outage that must be noticed; above 0, at most 1.
+	// Absent: all of them.
+	FailureRatio *float64 `protobuf:"fixed64,10,opt,name=failure_ratio,json=failureRatio,proto3,oneof" json:"failure_ratio,omitempty"`
+	// Instances that run health checks; 1 to 1000000.
+	Checkers *uint32 `protobuf:"varint,11,opt,name=checkers,proto3,oneof" json:"checkers,omitempty"`
+	// Services in a row that retry, this one included; 1 to 10.
+	Layers        *uint32 `protobuf:"varint,12,opt,name=layers,proto3,oneof" json:"layers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrafficFacts) Reset() {
+	*x = TrafficFacts{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrafficFacts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrafficFacts) ProtoMessage() {}
+
+func (x *TrafficFacts) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrafficFacts.ProtoReflect.Descriptor instead.
+func (*TrafficFacts) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *TrafficFacts) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *TrafficFacts) GetDependency() string {
+	if x != nil {
+		return x.Dependency
+	}
+	return ""
+}
+
+func (x *TrafficFacts) GetCallsPerSecond() float64 {
+	if x != nil && x.CallsPerSecond != nil {
+		return *x.CallsPerSecond
+	}
+	return 0
+}
+
+func (x *TrafficFacts) GetClients() uint32 {
+	if x != nil && x.Clients != nil {
+		return *x.Clients
+	}
+	return 0
+}
+
+func (x *TrafficFacts) GetCapacity() float64 {
+	if x != nil && x.Capacity != nil {
+		return *x.Capacity
+	}
+	return 0
+}
+
+func (x *TrafficFacts) GetDeadline() *durationpb.Duration {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+func (x *TrafficFacts) GetAttemptTime() *durationpb.Duration {
+	if x != nil {
+		return x.AttemptTime
+	}
+	return nil
+}
+
+func (x *TrafficFacts) GetAttemptTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.AttemptTimeout
+	}
+	return nil
+}
+
+func (x *TrafficFacts) GetRecoveryGoal() *durationpb.Duration {
+	if x != nil {
+		return x.RecoveryGoal
+	}
+	return nil
+}
+
+func (x *TrafficFacts) GetFailureRatio() float64 {
+	if x != nil && x.FailureRatio != nil {
+		return *x.FailureRatio
+	}
+	return 0
+}
+
+func (x *TrafficFacts) GetCheckers() uint32 {
+	if x != nil && x.Checkers != nil {
+		return *x.Checkers
+	}
+	return 0
+}
+
+func (x *TrafficFacts) GetLayers() uint32 {
+	if x != nil && x.Layers != nil {
+		return *x.Layers
+	}
+	return 0
+}
+
+// A field of a policy file and the value that it should have.
+type PolicyChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// For example `namespaces.default.dependencies.payments.breaker.min_calls`.
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	// As it is written in a policy file.
+	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyChange) Reset() {
+	*x = PolicyChange{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyChange) ProtoMessage() {}
+
+func (x *PolicyChange) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
+func (*PolicyChange) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *PolicyChange) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *PolicyChange) GetValue() string {
+	if x != nil {
+		return x.Value
 	}
 	return ""
 }
@@ -2731,14 +3146,26 @@ type Finding struct {
 	// What is wrong, the value and the allowed range.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// From 1; 0 where unknown.
-	Line          uint32 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
+	Line uint32 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
+	// From 1; 0 where unknown.
+	Column uint32 `protobuf:"varint,5,opt,name=column,proto3" json:"column,omitempty"`
+	// Stable: `refused`, or a code of docs/policy-check.md, for example `breaker-never-opens`.
+	Code string `protobuf:"bytes,6,opt,name=code,proto3" json:"code,omitempty"`
+	// What was computed; the unit is last in each name.
+	Numbers map[string]float64 `protobuf:"bytes,7,rep,name=numbers,proto3" json:"numbers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// Made together, these changes end the finding. Empty: none is known to.
+	Proposal []*PolicyChange `protobuf:"bytes,8,rep,name=proposal,proto3" json:"proposal,omitempty"`
+	// What it was judged for: a dependency, a pattern, or empty for the defaults.
+	Dependency string `protobuf:"bytes,9,opt,name=dependency,proto3" json:"dependency,omitempty"`
+	// Where `field` stands: `document`, or `built-in` for a value that is not written.
+	File          string `protobuf:"bytes,10,opt,name=file,proto3" json:"file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[35]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2750,7 +3177,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[35]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2763,7 +3190,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Finding) GetSeverity() FindingSeverity {
@@ -2794,6 +3221,48 @@ func (x *Finding) GetLine() uint32 {
 	return 0
 }
 
+func (x *Finding) GetColumn() uint32 {
+	if x != nil {
+		return x.Column
+	}
+	return 0
+}
+
+func (x *Finding) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Finding) GetNumbers() map[string]float64 {
+	if x != nil {
+		return x.Numbers
+	}
+	return nil
+}
+
+func (x *Finding) GetProposal() []*PolicyChange {
+	if x != nil {
+		return x.Proposal
+	}
+	return nil
+}
+
+func (x *Finding) GetDependency() string {
+	if x != nil {
+		return x.Dependency
+	}
+	return ""
+}
+
+func (x *Finding) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
 // What was found.
 type CheckPolicyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2805,7 +3274,7 @@ type CheckPolicyResponse struct {
 
 func (x *CheckPolicyResponse) Reset() {
 	*x = CheckPolicyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[36]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2817,7 +3286,7 @@ func (x *CheckPolicyResponse) String() string {
 func (*CheckPolicyResponse) ProtoMessage() {}
 
 func (x *CheckPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[36]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2830,7 +3299,7 @@ func (x *CheckPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckPolicyResponse.ProtoReflect.Descriptor instead.
 func (*CheckPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CheckPolicyResponse) GetFindings() []*Finding {
@@ -2838,6 +3307,1169 @@ func (x *CheckPolicyResponse) GetFindings() []*Finding {
 		return x.Findings
 	}
 	return nil
+}
+
+// A policy that is tried beside the live one.
+type Candidate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tenant.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// A dependency's name, a pattern ending in `*`, or empty for the namespace's defaults.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// YAML, as it was put.
+	Document string `protobuf:"bytes,3,opt,name=document,proto3" json:"document,omitempty"`
+	// Who put it.
+	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	// When.
+	PutTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=put_time,json=putTime,proto3" json:"put_time,omitempty"`
+	// Live dependencies that it is tried beside now.
+	Dependencies uint64 `protobuf:"varint,6,opt,name=dependencies,proto3" json:"dependencies,omitempty"`
+	// Live dependencies that it applies to and is not tried beside: too many candidates are
+	// tried already. Their numbers are missing here.
+	LeftOut uint64 `protobuf:"varint,7,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// Why it is not tried: it no longer fits the policies that it lies on. Empty: it is.
+	Problem string `protobuf:"bytes,8,opt,name=problem,proto3" json:"problem,omitempty"`
+	// Over all its dependencies, since it was put or the service started.
+	Comparison    *Comparison `protobuf:"bytes,9,opt,name=comparison,proto3" json:"comparison,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Candidate) Reset() {
+	*x = Candidate{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Candidate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Candidate) ProtoMessage() {}
+
+func (x *Candidate) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
+func (*Candidate) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *Candidate) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Candidate) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Candidate) GetDocument() string {
+	if x != nil {
+		return x.Document
+	}
+	return ""
+}
+
+func (x *Candidate) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Candidate) GetPutTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PutTime
+	}
+	return nil
+}
+
+func (x *Candidate) GetDependencies() uint64 {
+	if x != nil {
+		return x.Dependencies
+	}
+	return 0
+}
+
+func (x *Candidate) GetLeftOut() uint64 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
+func (x *Candidate) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+func (x *Candidate) GetComparison() *Comparison {
+	if x != nil {
+		return x.Comparison
+	}
+	return nil
+}
+
+// What a candidate did otherwise than the live policy.
+type Comparison struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Since when it is counted. Absent: nothing has happened yet.
+	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
+	// When the last of it happened.
+	Until *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	// What the live policy did.
+	Live *ComparedSide `protobuf:"bytes,3,opt,name=live,proto3" json:"live,omitempty"`
+	// What the candidate would have done.
+	Candidate *ComparedSide `protobuf:"bytes,4,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	// Attempts that the live policy let through and the candidate would have refused, by its
+	// reason.
+	Refused []*DifferingAttempts `protobuf:"bytes,5,rep,name=refused,proto3" json:"refused,omitempty"`
+	// Attempts that the live policy refused and the candidate would have let through, by the
+	// live reason. How they would have ended is not known: they were not made.
+	LetThrough []*DifferingAttempts `protobuf:"bytes,6,rep,name=let_through,json=letThrough,proto3" json:"let_through,omitempty"`
+	// Attempts that both granted, the candidate with a longer delay.
+	Later uint64 `protobuf:"varint,7,opt,name=later,proto3" json:"later,omitempty"`
+	// By how much, on average.
+	LaterBy *durationpb.Duration `protobuf:"bytes,8,opt,name=later_by,json=laterBy,proto3" json:"later_by,omitempty"`
+	// Attempts that both granted, the candidate with a shorter delay.
+	Sooner uint64 `protobuf:"varint,9,opt,name=sooner,proto3" json:"sooner,omitempty"`
+	// By how much, on average.
+	SoonerBy *durationpb.Duration `protobuf:"bytes,10,opt,name=sooner_by,json=soonerBy,proto3" json:"sooner_by,omitempty"`
+	// Attempts that both refused, for different reasons.
+	OtherReason uint64 `protobuf:"varint,11,opt,name=other_reason,json=otherReason,proto3" json:"other_reason,omitempty"`
+	// Calls that the candidate would have refused and whose end is not known: never reported,
+	// or too many were out at once.
+	UnknownEnds   uint64 `protobuf:"varint,12,opt,name=unknown_ends,json=unknownEnds,proto3" json:"unknown_ends,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Comparison) Reset() {
+	*x = Comparison{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Comparison) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Comparison) ProtoMessage() {}
+
+func (x *Comparison) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
+func (*Comparison) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *Comparison) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Comparison) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *Comparison) GetLive() *ComparedSide {
+	if x != nil {
+		return x.Live
+	}
+	return nil
+}
+
+func (x *Comparison) GetCandidate() *ComparedSide {
+	if x != nil {
+		return x.Candidate
+	}
+	return nil
+}
+
+func (x *Comparison) GetRefused() []*DifferingAttempts {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+func (x *Comparison) GetLetThrough() []*DifferingAttempts {
+	if x != nil {
+		return x.LetThrough
+	}
+	return nil
+}
+
+func (x *Comparison) GetLater() uint64 {
+	if x != nil {
+		return x.Later
+	}
+	return 0
+}
+
+func (x *Comparison) GetLaterBy() *durationpb.Duration {
+	if x != nil {
+		return x.LaterBy
+	}
+	return nil
+}
+
+func (x *Comparison) GetSooner() uint64 {
+	if x != nil {
+		return x.Sooner
+	}
+	return 0
+}
+
+func (x *Comparison) GetSoonerBy() *durationpb.Duration {
+	if x != nil {
+		return x.SoonerBy
+	}
+	return nil
+}
+
+func (x *Comparison) GetOtherReason() uint64 {
+	if x != nil {
+		return x.OtherReason
+	}
+	return 0
+}
+
+func (x *Comparison) GetUnknownEnds() uint64 {
+	if x != nil {
+		return x.UnknownEnds
+	}
+	return 0
+}
+
+// What one policy did.
+type ComparedSide struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// First attempts let through, those made on pushed state among them.
+	FirstAttempts uint64 `protobuf:"varint,1,opt,name=first_attempts,json=firstAttempts,proto3" json:"first_attempts,omitempty"`
+	// First attempts refused.
+	FirstAttemptsRefused uint64 `protobuf:"varint,2,opt,name=first_attempts_refused,json=firstAttemptsRefused,proto3" json:"first_attempts_refused,omitempty"`
+	// Retries and hedges granted.
+	Retries uint64 `protobuf:"varint,3,opt,name=retries,proto3" json:"retries,omitempty"`
+	// Retries and hedges refused.
+	RetriesRefused uint64 `protobuf:"varint,4,opt,name=retries_refused,json=retriesRefused,proto3" json:"retries_refused,omitempty"`
+	// Of what it let through and was made: calls that succeeded.
+	Succeeded uint64 `protobuf:"varint,5,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
+	// Of what it let through and was made: calls that failed, the waste.
+	Failed uint64 `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`
+	// Closed to open.
+	Opened uint64 `protobuf:"varint,7,opt,name=opened,proto3" json:"opened,omitempty"`
+	// Half-open to open.
+	Reopened uint64 `protobuf:"varint,8,opt,name=reopened,proto3" json:"reopened,omitempty"`
+	// The newest 20 of both, oldest first; empty in sums over many dependencies.
+	Openings      []*Opening `protobuf:"bytes,9,rep,name=openings,proto3" json:"openings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ComparedSide) Reset() {
+	*x = ComparedSide{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ComparedSide) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ComparedSide) ProtoMessage() {}
+
+func (x *ComparedSide) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ComparedSide.ProtoReflect.Descriptor instead.
+func (*ComparedSide) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ComparedSide) GetFirstAttempts() uint64 {
+	if x != nil {
+		return x.FirstAttempts
+	}
+	return 0
+}
+
+func (x *ComparedSide) GetFirstAttemptsRefused() uint64 {
+	if x != nil {
+		return x.FirstAttemptsRefused
+	}
+	return 0
+}
+
+func (x *ComparedSide) GetRetries() uint64 {
+	if x != nil {
+		return x.Retries
+	}
+	return 0
+}
+
+func (x *ComparedSide) GetRetriesRefused() uint64 {
+	if x != nil {
+		return x.RetriesRefused
+	}
+	return 0
+}
+
+func (x *ComparedSide) GetSucceeded() uint64 {
+	if x != nil {
+		return x.Succeeded
+	}
+	return 0
+}
+
+func (x *ComparedSide) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *ComparedSide) GetOpened() uint64 {
+	if x != nil {
+		return x.Opened
+	}
+	return 0
+}
+
+func (x *ComparedSide) GetReopened() uint64 {
+	if x != nil {
+		return x.Reopened
+	}
+	return 0
+}
+
+func (x *ComparedSide) GetOpenings() []*Opening {
+	if x != nil {
+		return x.Openings
+	}
+	return nil
+}
+
+// A breaker that opened, or would have.
+type Opening struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When.
+	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	// Why, with the numbers.
+	Detail string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
+	// From half-open.
+	Again         bool `protobuf:"varint,3,opt,name=again,proto3" json:"again,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Opening) Reset() {
+	*x = Opening{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Opening) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Opening) ProtoMessage() {}
+
+func (x *Opening) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Opening.ProtoReflect.Descriptor instead.
+func (*Opening) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *Opening) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Opening) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *Opening) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
+}
+
+// Attempts that one policy refused for a reason and the other let through.
+type DifferingAttempts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The reason of the one that refused.
+	Reason DenialReason `protobuf:"varint,1,opt,name=reason,proto3,enum=holdoff.v1.DenialReason" json:"reason,omitempty"`
+	// First attempts.
+	FirstAttempts uint64 `protobuf:"varint,2,opt,name=first_attempts,json=firstAttempts,proto3" json:"first_attempts,omitempty"`
+	// Retries and hedges.
+	Retries uint64 `protobuf:"varint,3,opt,name=retries,proto3" json:"retries,omitempty"`
+	// Of those that were made: how many succeeded.
+	Succeeded uint64 `protobuf:"varint,4,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
+	// Of those that were made: how many failed.
+	Failed        uint64 `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DifferingAttempts) Reset() {
+	*x = DifferingAttempts{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DifferingAttempts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DifferingAttempts) ProtoMessage() {}
+
+func (x *DifferingAttempts) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DifferingAttempts.ProtoReflect.Descriptor instead.
+func (*DifferingAttempts) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *DifferingAttempts) GetReason() DenialReason {
+	if x != nil {
+		return x.Reason
+	}
+	return DenialReason_DENIAL_REASON_UNSPECIFIED
+}
+
+func (x *DifferingAttempts) GetFirstAttempts() uint64 {
+	if x != nil {
+		return x.FirstAttempts
+	}
+	return 0
+}
+
+func (x *DifferingAttempts) GetRetries() uint64 {
+	if x != nil {
+		return x.Retries
+	}
+	return 0
+}
+
+func (x *DifferingAttempts) GetSucceeded() uint64 {
+	if x != nil {
+		return x.Succeeded
+	}
+	return 0
+}
+
+func (x *DifferingAttempts) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+// One dependency under a candidate.
+type ComparedDependency struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Dependency string `protobuf:"bytes,1,opt,name=dependency,proto3" json:"dependency,omitempty"`
+	// What its breaker would be.
+	CandidateState BreakerState `protobuf:"varint,2,opt,name=candidate_state,json=candidateState,proto3,enum=holdoff.v1.BreakerState" json:"candidate_state,omitempty"`
+	// The numbers.
+	Comparison    *Comparison `protobuf:"bytes,3,opt,name=comparison,proto3" json:"comparison,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ComparedDependency) Reset() {
+	*x = ComparedDependency{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ComparedDependency) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ComparedDependency) ProtoMessage() {}
+
+func (x *ComparedDependency) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ComparedDependency.ProtoReflect.Descriptor instead.
+func (*ComparedDependency) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ComparedDependency) GetDependency() string {
+	if x != nil {
+		return x.Dependency
+	}
+	return ""
+}
+
+func (x *ComparedDependency) GetCandidateState() BreakerState {
+	if x != nil {
+		return x.CandidateState
+	}
+	return BreakerState_BREAKER_STATE_UNSPECIFIED
+}
+
+func (x *ComparedDependency) GetComparison() *Comparison {
+	if x != nil {
+		return x.Comparison
+	}
+	return nil
+}
+
+// Stores a candidate.
+type PutCandidateRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tenant; it must exist.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// A dependency's name, a pattern ending in `*`, or empty for the namespace's defaults.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// YAML (or JSON, which is YAML), as under a dependency in a policy file; at most 64 KiB.
+	Document string `protobuf:"bytes,3,opt,name=document,proto3" json:"document,omitempty"`
+	// Who; 1 to 200 bytes.
+	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Why; at most 1,000 bytes.
+	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutCandidateRequest) Reset() {
+	*x = PutCandidateRequest{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutCandidateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutCandidateRequest) ProtoMessage() {}
+
+func (x *PutCandidateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutCandidateRequest.ProtoReflect.Descriptor instead.
+func (*PutCandidateRequest) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *PutCandidateRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PutCandidateRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PutCandidateRequest) GetDocument() string {
+	if x != nil {
+		return x.Document
+	}
+	return ""
+}
+
+func (x *PutCandidateRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *PutCandidateRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// As it is stored.
+type PutCandidateResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it is stored.
+	Candidate     *Candidate `protobuf:"bytes,1,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutCandidateResponse) Reset() {
+	*x = PutCandidateResponse{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutCandidateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutCandidateResponse) ProtoMessage() {}
+
+func (x *PutCandidateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutCandidateResponse.ProtoReflect.Descriptor instead.
+func (*PutCandidateResponse) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *PutCandidateResponse) GetCandidate() *Candidate {
+	if x != nil {
+		return x.Candidate
+	}
+	return nil
+}
+
+// The candidates of a namespace.
+type ListCandidatesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tenant.
+	Namespace     string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCandidatesRequest) Reset() {
+	*x = ListCandidatesRequest{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCandidatesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCandidatesRequest) ProtoMessage() {}
+
+func (x *ListCandidatesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCandidatesRequest.ProtoReflect.Descriptor instead.
+func (*ListCandidatesRequest) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *ListCandidatesRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+// The candidates of a namespace.
+type ListCandidatesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By name; the defaults first.
+	Candidates    []*Candidate `protobuf:"bytes,1,rep,name=candidates,proto3" json:"candidates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCandidatesResponse) Reset() {
+	*x = ListCandidatesResponse{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCandidatesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCandidatesResponse) ProtoMessage() {}
+
+func (x *ListCandidatesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCandidatesResponse.ProtoReflect.Descriptor instead.
+func (*ListCandidatesResponse) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *ListCandidatesResponse) GetCandidates() []*Candidate {
+	if x != nil {
+		return x.Candidates
+	}
+	return nil
+}
+
+// One candidate.
+type GetCandidateRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tenant.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// As it was put.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCandidateRequest) Reset() {
+	*x = GetCandidateRequest{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCandidateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCandidateRequest) ProtoMessage() {}
+
+func (x *GetCandidateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCandidateRequest.ProtoReflect.Descriptor instead.
+func (*GetCandidateRequest) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *GetCandidateRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *GetCandidateRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// One candidate.
+type GetCandidateResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it is stored, and its numbers over all dependencies.
+	Candidate *Candidate `protobuf:"bytes,1,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	// The hundred dependencies under which it differs most from the live policy, most first.
+	Dependencies  []*ComparedDependency `protobuf:"bytes,2,rep,name=dependencies,proto3" json:"dependencies,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCandidateResponse) Reset() {
+	*x = GetCandidateResponse{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCandidateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCandidateResponse) ProtoMessage() {}
+
+func (x *GetCandidateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCandidateResponse.ProtoReflect.Descriptor instead.
+func (*GetCandidateResponse) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *GetCandidateResponse) GetCandidate() *Candidate {
+	if x != nil {
+		return x.Candidate
+	}
+	return nil
+}
+
+func (x *GetCandidateResponse) GetDependencies() []*ComparedDependency {
+	if x != nil {
+		return x.Dependencies
+	}
+	return nil
+}
+
+// Makes a candidate the live policy.
+type PromoteCandidateRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tenant.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// As it was put.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Who; 1 to 200 bytes.
+	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Why; at most 1,000 bytes.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromoteCandidateRequest) Reset() {
+	*x = PromoteCandidateRequest{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromoteCandidateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromoteCandidateRequest) ProtoMessage() {}
+
+func (x *PromoteCandidateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromoteCandidateRequest.ProtoReflect.Descriptor instead.
+func (*PromoteCandidateRequest) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *PromoteCandidateRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PromoteCandidateRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PromoteCandidateRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *PromoteCandidateRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// The policy that holds now.
+type PromoteCandidateResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it is stored.
+	Policy *Policy `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The candidate with its last numbers.
+	Candidate     *Candidate `protobuf:"bytes,2,opt,name=candidate,proto3" json:"candidate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromoteCandidateResponse) Reset() {
+	*x = PromoteCandidateResponse{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromoteCandidateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromoteCandidateResponse) ProtoMessage() {}
+
+func (x *PromoteCandidateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromoteCandidateResponse.ProtoReflect.Descriptor instead.
+func (*PromoteCandidateResponse) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *PromoteCandidateResponse) GetPolicy() *Policy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *PromoteCandidateResponse) GetCandidate() *Candidate {
+	if x != nil {
+		return x.Candidate
+	}
+	return nil
+}
+
+// Drops a candidate.
+type DeleteCandidateRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tenant.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// As it was put.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Who; 1 to 200 bytes.
+	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Why; at most 1,000 bytes.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteCandidateRequest) Reset() {
+	*x = DeleteCandidateRequest{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteCandidateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteCandidateRequest) ProtoMessage() {}
+
+func (x *DeleteCandidateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteCandidateRequest.ProtoReflect.Descriptor instead.
+func (*DeleteCandidateRequest) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *DeleteCandidateRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *DeleteCandidateRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeleteCandidateRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *DeleteCandidateRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// Done.
+type DeleteCandidateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteCandidateResponse) Reset() {
+	*x = DeleteCandidateResponse{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteCandidateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteCandidateResponse) ProtoMessage() {}
+
+func (x *DeleteCandidateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteCandidateResponse.ProtoReflect.Descriptor instead.
+func (*DeleteCandidateResponse) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 var File_holdoff_v1_operator_proto protoreflect.FileDescriptor
@@ -2852,7 +4484,7 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x125\n" +
 	"\bset_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\asetTime\x128\n" +
 	"\n" +
-	"expires_in\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\texpiresIn\"\xe2\x05\n" +
+	"expires_in\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\texpiresIn\"\xa7\a\n" +
 	"\n" +
 	"Dependency\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
@@ -2880,7 +4512,19 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\tsuspicion\x18\x11 \x01(\x01R\tsuspicion\x12\x14\n" +
 	"\x05trips\x18\x12 \x01(\x04R\x05trips\x12;\n" +
 	"\fshadow_state\x18\x13 \x01(\x0e2\x18.holdoff.v1.BreakerStateR\vshadowState\x12\x12\n" +
-	"\x04live\x18\x14 \x01(\bR\x04live\"\xc6\x01\n" +
+	"\x04live\x18\x14 \x01(\bR\x04live\x12.\n" +
+	"\x05check\x18\x15 \x01(\v2\x18.holdoff.v1.CheckSummaryR\x05check\x12)\n" +
+	"\x10active_instances\x18\x16 \x01(\rR\x0factiveInstances\x12(\n" +
+	"\x10calls_per_second\x18\x17 \x01(\x01R\x0ecallsPerSecond\x12>\n" +
+	"\rusual_latency\x18\x18 \x01(\v2\x19.google.protobuf.DurationR\fusualLatency\"\xb7\x02\n" +
+	"\fCheckSummary\x121\n" +
+	"\x06period\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x06period\x12\x1a\n" +
+	"\bcheckers\x18\x02 \x01(\rR\bcheckers\x12\x18\n" +
+	"\arunning\x18\x03 \x01(\rR\arunning\x122\n" +
+	"\averdict\x18\x04 \x01(\x0e2\x18.holdoff.v1.CheckVerdictR\averdict\x12+\n" +
+	"\x03age\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x03age\x12)\n" +
+	"\x11failures_in_a_row\x18\x06 \x01(\rR\x0efailuresInARow\x122\n" +
+	"\anext_in\x18\a \x01(\v2\x19.google.protobuf.DurationR\x06nextIn\"\xc6\x01\n" +
 	"\x17ListDependenciesRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\rR\bpageSize\x12\x1d\n" +
@@ -3014,11 +4658,15 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
 	"\bdocument\x18\x03 \x01(\tR\bdocument\x120\n" +
-	"\x06source\x18\x04 \x01(\x0e2\x18.holdoff.v1.PolicySourceR\x06source\"3\n" +
+	"\x06source\x18\x04 \x01(\x0e2\x18.holdoff.v1.PolicySourceR\x06source\"o\n" +
 	"\x13ListPoliciesRequest\x12\x1c\n" +
-	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"F\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\rR\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"n\n" +
 	"\x14ListPoliciesResponse\x12.\n" +
-	"\bpolicies\x18\x01 \x03(\v2\x12.holdoff.v1.PolicyR\bpolicies\"P\n" +
+	"\bpolicies\x18\x01 \x03(\v2\x12.holdoff.v1.PolicyR\bpolicies\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"P\n" +
 	"\x10GetPolicyRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1e\n" +
 	"\n" +
@@ -3044,20 +4692,152 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x16\n" +
-	"\x14DeletePolicyResponse\"0\n" +
+	"\x14DeletePolicyResponse\"\x9e\x01\n" +
 	"\x12CheckPolicyRequest\x12\x1a\n" +
-	"\bdocument\x18\x01 \x01(\tR\bdocument\"\x86\x01\n" +
+	"\bdocument\x18\x01 \x01(\tR\bdocument\x122\n" +
+	"\atraffic\x18\x02 \x03(\v2\x18.holdoff.v1.TrafficFactsR\atraffic\x128\n" +
+	"\n" +
+	"everywhere\x18\x03 \x01(\v2\x18.holdoff.v1.TrafficFactsR\n" +
+	"everywhere\"\xf4\x04\n" +
+	"\fTrafficFacts\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1e\n" +
+	"\n" +
+	"dependency\x18\x02 \x01(\tR\n" +
+	"dependency\x12-\n" +
+	"\x10calls_per_second\x18\x03 \x01(\x01H\x00R\x0ecallsPerSecond\x88\x01\x01\x12\x1d\n" +
+	"\aclients\x18\x04 \x01(\rH\x01R\aclients\x88\x01\x01\x12\x1f\n" +
+	"\bcapacity\x18\x05 \x01(\x01H\x02R\bcapacity\x88\x01\x01\x125\n" +
+	"\bdeadline\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12<\n" +
+	"\fattempt_time\x18\a \x01(\v2\x19.google.protobuf.DurationR\vattemptTime\x12B\n" +
+	"\x0fattempt_timeout\x18\b \x01(\v2\x19.google.protobuf.DurationR\x0eattemptTimeout\x12>\n" +
+	"\rrecovery_goal\x18\t \x01(\v2\x19.google.protobuf.DurationR\frecoveryGoal\x12(\n" +
+	"\rfailure_ratio\x18\n" +
+	" \x01(\x01H\x03R\ffailureRatio\x88\x01\x01\x12\x1f\n" +
+	"\bcheckers\x18\v \x01(\rH\x04R\bcheckers\x88\x01\x01\x12\x1b\n" +
+	"\x06layers\x18\f \x01(\rH\x05R\x06layers\x88\x01\x01B\x13\n" +
+	"\x11_calls_per_secondB\n" +
+	"\n" +
+	"\b_clientsB\v\n" +
+	"\t_capacityB\x10\n" +
+	"\x0e_failure_ratioB\v\n" +
+	"\t_checkersB\t\n" +
+	"\a_layers\":\n" +
+	"\fPolicyChange\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\x94\x03\n" +
 	"\aFinding\x127\n" +
 	"\bseverity\x18\x01 \x01(\x0e2\x1b.holdoff.v1.FindingSeverityR\bseverity\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x12\n" +
-	"\x04line\x18\x04 \x01(\rR\x04line\"F\n" +
+	"\x04line\x18\x04 \x01(\rR\x04line\x12\x16\n" +
+	"\x06column\x18\x05 \x01(\rR\x06column\x12\x12\n" +
+	"\x04code\x18\x06 \x01(\tR\x04code\x12:\n" +
+	"\anumbers\x18\a \x03(\v2 .holdoff.v1.Finding.NumbersEntryR\anumbers\x124\n" +
+	"\bproposal\x18\b \x03(\v2\x18.holdoff.v1.PolicyChangeR\bproposal\x12\x1e\n" +
+	"\n" +
+	"dependency\x18\t \x01(\tR\n" +
+	"dependency\x12\x12\n" +
+	"\x04file\x18\n" +
+	" \x01(\tR\x04file\x1a:\n" +
+	"\fNumbersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"F\n" +
 	"\x13CheckPolicyResponse\x12/\n" +
-	"\bfindings\x18\x01 \x03(\v2\x13.holdoff.v1.FindingR\bfindings*k\n" +
+	"\bfindings\x18\x01 \x03(\v2\x13.holdoff.v1.FindingR\bfindings\"\xb7\x02\n" +
+	"\tCandidate\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
+	"\bdocument\x18\x03 \x01(\tR\bdocument\x12\x14\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\x125\n" +
+	"\bput_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aputTime\x12\"\n" +
+	"\fdependencies\x18\x06 \x01(\x04R\fdependencies\x12\x19\n" +
+	"\bleft_out\x18\a \x01(\x04R\aleftOut\x12\x18\n" +
+	"\aproblem\x18\b \x01(\tR\aproblem\x126\n" +
+	"\n" +
+	"comparison\x18\t \x01(\v2\x16.holdoff.v1.ComparisonR\n" +
+	"comparison\"\xb1\x04\n" +
+	"\n" +
+	"Comparison\x120\n" +
+	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12,\n" +
+	"\x04live\x18\x03 \x01(\v2\x18.holdoff.v1.ComparedSideR\x04live\x126\n" +
+	"\tcandidate\x18\x04 \x01(\v2\x18.holdoff.v1.ComparedSideR\tcandidate\x127\n" +
+	"\arefused\x18\x05 \x03(\v2\x1d.holdoff.v1.DifferingAttemptsR\arefused\x12>\n" +
+	"\vlet_through\x18\x06 \x03(\v2\x1d.holdoff.v1.DifferingAttemptsR\n" +
+	"letThrough\x12\x14\n" +
+	"\x05later\x18\a \x01(\x04R\x05later\x124\n" +
+	"\blater_by\x18\b \x01(\v2\x19.google.protobuf.DurationR\alaterBy\x12\x16\n" +
+	"\x06sooner\x18\t \x01(\x04R\x06sooner\x126\n" +
+	"\tsooner_by\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\bsoonerBy\x12!\n" +
+	"\fother_reason\x18\v \x01(\x04R\votherReason\x12!\n" +
+	"\funknown_ends\x18\f \x01(\x04R\vunknownEnds\"\xc9\x02\n" +
+	"\fComparedSide\x12%\n" +
+	"\x0efirst_attempts\x18\x01 \x01(\x04R\rfirstAttempts\x124\n" +
+	"\x16first_attempts_refused\x18\x02 \x01(\x04R\x14firstAttemptsRefused\x12\x18\n" +
+	"\aretries\x18\x03 \x01(\x04R\aretries\x12'\n" +
+	"\x0fretries_refused\x18\x04 \x01(\x04R\x0eretriesRefused\x12\x1c\n" +
+	"\tsucceeded\x18\x05 \x01(\x04R\tsucceeded\x12\x16\n" +
+	"\x06failed\x18\x06 \x01(\x04R\x06failed\x12\x16\n" +
+	"\x06opened\x18\a \x01(\x04R\x06opened\x12\x1a\n" +
+	"\breopened\x18\b \x01(\x04R\breopened\x12/\n" +
+	"\bopenings\x18\t \x03(\v2\x13.holdoff.v1.OpeningR\bopenings\"g\n" +
+	"\aOpening\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x14\n" +
+	"\x05again\x18\x03 \x01(\bR\x05again\"\xbc\x01\n" +
+	"\x11DifferingAttempts\x120\n" +
+	"\x06reason\x18\x01 \x01(\x0e2\x18.holdoff.v1.DenialReasonR\x06reason\x12%\n" +
+	"\x0efirst_attempts\x18\x02 \x01(\x04R\rfirstAttempts\x12\x18\n" +
+	"\aretries\x18\x03 \x01(\x04R\aretries\x12\x1c\n" +
+	"\tsucceeded\x18\x04 \x01(\x04R\tsucceeded\x12\x16\n" +
+	"\x06failed\x18\x05 \x01(\x04R\x06failed\"\xaf\x01\n" +
+	"\x12ComparedDependency\x12\x1e\n" +
+	"\n" +
+	"dependency\x18\x01 \x01(\tR\n" +
+	"dependency\x12A\n" +
+	"\x0fcandidate_state\x18\x02 \x01(\x0e2\x18.holdoff.v1.BreakerStateR\x0ecandidateState\x126\n" +
+	"\n" +
+	"comparison\x18\x03 \x01(\v2\x16.holdoff.v1.ComparisonR\n" +
+	"comparison\"\x91\x01\n" +
+	"\x13PutCandidateRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
+	"\bdocument\x18\x03 \x01(\tR\bdocument\x12\x14\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"K\n" +
+	"\x14PutCandidateResponse\x123\n" +
+	"\tcandidate\x18\x01 \x01(\v2\x15.holdoff.v1.CandidateR\tcandidate\"5\n" +
+	"\x15ListCandidatesRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"O\n" +
+	"\x16ListCandidatesResponse\x125\n" +
+	"\n" +
+	"candidates\x18\x01 \x03(\v2\x15.holdoff.v1.CandidateR\n" +
+	"candidates\"G\n" +
+	"\x13GetCandidateRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x8f\x01\n" +
+	"\x14GetCandidateResponse\x123\n" +
+	"\tcandidate\x18\x01 \x01(\v2\x15.holdoff.v1.CandidateR\tcandidate\x12B\n" +
+	"\fdependencies\x18\x02 \x03(\v2\x1e.holdoff.v1.ComparedDependencyR\fdependencies\"y\n" +
+	"\x17PromoteCandidateRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"{\n" +
+	"\x18PromoteCandidateResponse\x12*\n" +
+	"\x06policy\x18\x01 \x01(\v2\x12.holdoff.v1.PolicyR\x06policy\x123\n" +
+	"\tcandidate\x18\x02 \x01(\v2\x15.holdoff.v1.CandidateR\tcandidate\"x\n" +
+	"\x16DeleteCandidateRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x19\n" +
+	"\x17DeleteCandidateResponse*k\n" +
 	"\fOverrideKind\x12\x1d\n" +
 	"\x19OVERRIDE_KIND_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18OVERRIDE_KIND_FORCE_OPEN\x10\x01\x12\x1e\n" +
-	"\x1aOVERRIDE_KIND_FORCE_CLOSED\x10\x02*\xc0\x04\n" +
+	"\x1aOVERRIDE_KIND_FORCE_CLOSED\x10\x02*\x83\x06\n" +
 	"\tEventKind\x12\x1a\n" +
 	"\x16EVENT_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12EVENT_KIND_TRIPPED\x10\x01\x12\x16\n" +
@@ -3079,16 +4859,23 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x12EVENT_KIND_STARTED\x10\x10\x12\x1d\n" +
 	"\x19EVENT_KIND_CALLER_REFUSED\x10\x11\x12\x1f\n" +
 	"\x1bEVENT_KIND_CALLER_RECOVERED\x10\x12\x12\x19\n" +
-	"\x15EVENT_KIND_RAMP_ENDED\x10\x13*x\n" +
+	"\x15EVENT_KIND_RAMP_ENDED\x10\x13\x12\x1e\n" +
+	"\x1aEVENT_KIND_CHECK_UNHEALTHY\x10\x14\x12\x1c\n" +
+	"\x18EVENT_KIND_CHECK_HEALTHY\x10\x15\x12\x1c\n" +
+	"\x18EVENT_KIND_CANDIDATE_PUT\x10\x16\x12 \n" +
+	"\x1cEVENT_KIND_CANDIDATE_DROPPED\x10\x17\x12!\n" +
+	"\x1dEVENT_KIND_CANDIDATE_PROMOTED\x10\x18\x12 \n" +
+	"\x1cEVENT_KIND_CANDIDATE_TRIPPED\x10\x19*x\n" +
 	"\fPolicySource\x12\x1d\n" +
 	"\x19POLICY_SOURCE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16POLICY_SOURCE_BUILT_IN\x10\x01\x12\x16\n" +
 	"\x12POLICY_SOURCE_FILE\x10\x02\x12\x15\n" +
-	"\x11POLICY_SOURCE_API\x10\x03*m\n" +
+	"\x11POLICY_SOURCE_API\x10\x03*\x88\x01\n" +
 	"\x0fFindingSeverity\x12 \n" +
 	"\x1cFINDING_SEVERITY_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16FINDING_SEVERITY_ERROR\x10\x01\x12\x1c\n" +
-	"\x18FINDING_SEVERITY_WARNING\x10\x022\xe9\t\n" +
+	"\x18FINDING_SEVERITY_WARNING\x10\x02\x12\x19\n" +
+	"\x15FINDING_SEVERITY_HINT\x10\x032\xa3\r\n" +
 	"\x0fOperatorService\x12]\n" +
 	"\x10ListDependencies\x12#.holdoff.v1.ListDependenciesRequest\x1a$.holdoff.v1.ListDependenciesResponse\x12T\n" +
 	"\rGetDependency\x12 .holdoff.v1.GetDependencyRequest\x1a!.holdoff.v1.GetDependencyResponse\x12b\n" +
@@ -3105,7 +4892,12 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\tGetPolicy\x12\x1c.holdoff.v1.GetPolicyRequest\x1a\x1d.holdoff.v1.GetPolicyResponse\x12H\n" +
 	"\tPutPolicy\x12\x1c.holdoff.v1.PutPolicyRequest\x1a\x1d.holdoff.v1.PutPolicyResponse\x12Q\n" +
 	"\fDeletePolicy\x12\x1f.holdoff.v1.DeletePolicyRequest\x1a .holdoff.v1.DeletePolicyResponse\x12N\n" +
-	"\vCheckPolicy\x12\x1e.holdoff.v1.CheckPolicyRequest\x1a\x1f.holdoff.v1.CheckPolicyResponseb\x06proto3"
+	"\vCheckPolicy\x12\x1e.holdoff.v1.CheckPolicyRequest\x1a\x1f.holdoff.v1.CheckPolicyResponse\x12Q\n" +
+	"\fPutCandidate\x12\x1f.holdoff.v1.PutCandidateRequest\x1a .holdoff.v1.PutCandidateResponse\x12W\n" +
+	"\x0eListCandidates\x12!.holdoff.v1.ListCandidatesRequest\x1a\".holdoff.v1.ListCandidatesResponse\x12Q\n" +
+	"\fGetCandidate\x12\x1f.holdoff.v1.GetCandidateRequest\x1a .holdoff.v1.GetCandidateResponse\x12]\n" +
+	"\x10PromoteCandidate\x12#.holdoff.v1.PromoteCandidateRequest\x1a$.holdoff.v1.PromoteCandidateResponse\x12Z\n" +
+	"\x0fDeleteCandidate\x12\".holdoff.v1.DeleteCandidateRequest\x1a#.holdoff.v1.DeleteCandidateResponseb\x06proto3"
 
 var (
 	file_holdoff_v1_operator_proto_rawDescOnce sync.Once
@@ -3120,7 +4912,7 @@ func file_holdoff_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_holdoff_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_holdoff_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_holdoff_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_holdoff_v1_operator_proto_goTypes = []any{
 	(OverrideKind)(0),                 // 0: holdoff.v1.OverrideKind
 	(EventKind)(0),                    // 1: holdoff.v1.EventKind
@@ -3128,116 +4920,183 @@ var file_holdoff_v1_operator_proto_goTypes = []any{
 	(FindingSeverity)(0),              // 3: holdoff.v1.FindingSeverity
 	(*Override)(nil),                  // 4: holdoff.v1.Override
 	(*Dependency)(nil),                // 5: holdoff.v1.Dependency
-	(*ListDependenciesRequest)(nil),   // 6: holdoff.v1.ListDependenciesRequest
-	(*ListDependenciesResponse)(nil),  // 7: holdoff.v1.ListDependenciesResponse
-	(*GetDependencyRequest)(nil),      // 8: holdoff.v1.GetDependencyRequest
-	(*GetDependencyResponse)(nil),     // 9: holdoff.v1.GetDependencyResponse
-	(*WatchDependenciesRequest)(nil),  // 10: holdoff.v1.WatchDependenciesRequest
-	(*WatchDependenciesResponse)(nil), // 11: holdoff.v1.WatchDependenciesResponse
-	(*Event)(nil),                     // 12: holdoff.v1.Event
-	(*WatchEventsRequest)(nil),        // 13: holdoff.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),       // 14: holdoff.v1.WatchEventsResponse
-	(*ListEventsRequest)(nil),         // 15: holdoff.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),        // 16: holdoff.v1.ListEventsResponse
-	(*SetOverrideRequest)(nil),        // 17: holdoff.v1.SetOverrideRequest
-	(*SetOverrideResponse)(nil),       // 18: holdoff.v1.SetOverrideResponse
-	(*ClearOverrideRequest)(nil),      // 19: holdoff.v1.ClearOverrideRequest
-	(*ClearOverrideResponse)(nil),     // 20: holdoff.v1.ClearOverrideResponse
-	(*ResetDependencyRequest)(nil),    // 21: holdoff.v1.ResetDependencyRequest
-	(*ResetDependencyResponse)(nil),   // 22: holdoff.v1.ResetDependencyResponse
-	(*ClearHoldRequest)(nil),          // 23: holdoff.v1.ClearHoldRequest
-	(*ClearHoldResponse)(nil),         // 24: holdoff.v1.ClearHoldResponse
-	(*AuditRecord)(nil),               // 25: holdoff.v1.AuditRecord
-	(*ListAuditRequest)(nil),          // 26: holdoff.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),         // 27: holdoff.v1.ListAuditResponse
-	(*Policy)(nil),                    // 28: holdoff.v1.Policy
-	(*ListPoliciesRequest)(nil),       // 29: holdoff.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),      // 30: holdoff.v1.ListPoliciesResponse
-	(*GetPolicyRequest)(nil),          // 31: holdoff.v1.GetPolicyRequest
-	(*PolicyValue)(nil),               // 32: holdoff.v1.PolicyValue
-	(*GetPolicyResponse)(nil),         // 33: holdoff.v1.GetPolicyResponse
-	(*PutPolicyRequest)(nil),          // 34: holdoff.v1.PutPolicyRequest
-	(*PutPolicyResponse)(nil),         // 35: holdoff.v1.PutPolicyResponse
-	(*DeletePolicyRequest)(nil),       // 36: holdoff.v1.DeletePolicyRequest
-	(*DeletePolicyResponse)(nil),      // 37: holdoff.v1.DeletePolicyResponse
-	(*CheckPolicyRequest)(nil),        // 38: holdoff.v1.CheckPolicyRequest
-	(*Finding)(nil),                   // 39: holdoff.v1.Finding
-	(*CheckPolicyResponse)(nil),       // 40: holdoff.v1.CheckPolicyResponse
-	(*timestamppb.Timestamp)(nil),     // 41: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 42: google.protobuf.Duration
-	(BreakerState)(0),                 // 43: holdoff.v1.BreakerState
+	(*CheckSummary)(nil),              // 6: holdoff.v1.CheckSummary
+	(*ListDependenciesRequest)(nil),   // 7: holdoff.v1.ListDependenciesRequest
+	(*ListDependenciesResponse)(nil),  // 8: holdoff.v1.ListDependenciesResponse
+	(*GetDependencyRequest)(nil),      // 9: holdoff.v1.GetDependencyRequest
+	(*GetDependencyResponse)(nil),     // 10: holdoff.v1.GetDependencyResponse
+	(*WatchDependenciesRequest)(nil),  // 11: holdoff.v1.WatchDependenciesRequest
+	(*WatchDependenciesResponse)(nil), // 12: holdoff.v1.WatchDependenciesResponse
+	(*Event)(nil),                     // 13: holdoff.v1.Event
+	(*WatchEventsRequest)(nil),        // 14: holdoff.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),       // 15: holdoff.v1.WatchEventsResponse
+	(*ListEventsRequest)(nil),         // 16: holdoff.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),        // 17: holdoff.v1.ListEventsResponse
+	(*SetOverrideRequest)(nil),        // 18: holdoff.v1.SetOverrideRequest
+	(*SetOverrideResponse)(nil),       // 19: holdoff.v1.SetOverrideResponse
+	(*ClearOverrideRequest)(nil),      // 20: holdoff.v1.ClearOverrideRequest
+	(*ClearOverrideResponse)(nil),     // 21: holdoff.v1.ClearOverrideResponse
+	(*ResetDependencyRequest)(nil),    // 22: holdoff.v1.ResetDependencyRequest
+	(*ResetDependencyResponse)(nil),   // 23: holdoff.v1.ResetDependencyResponse
+	(*ClearHoldRequest)(nil),          // 24: holdoff.v1.ClearHoldRequest
+	(*ClearHoldResponse)(nil),         // 25: holdoff.v1.ClearHoldResponse
+	(*AuditRecord)(nil),               // 26: holdoff.v1.AuditRecord
+	(*ListAuditRequest)(nil),          // 27: holdoff.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),         // 28: holdoff.v1.ListAuditResponse
+	(*Policy)(nil),                    // 29: holdoff.v1.Policy
+	(*ListPoliciesRequest)(nil),       // 30: holdoff.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),      // 31: holdoff.v1.ListPoliciesResponse
+	(*GetPolicyRequest)(nil),          // 32: holdoff.v1.GetPolicyRequest
+	(*PolicyValue)(nil),               // 33: holdoff.v1.PolicyValue
+	(*GetPolicyResponse)(nil),         // 34: holdoff.v1.GetPolicyResponse
+	(*PutPolicyRequest)(nil),          // 35: holdoff.v1.PutPolicyRequest
+	(*PutPolicyResponse)(nil),         // 36: holdoff.v1.PutPolicyResponse
+	(*DeletePolicyRequest)(nil),       // 37: holdoff.v1.DeletePolicyRequest
+	(*DeletePolicyResponse)(nil),      // 38: holdoff.v1.DeletePolicyResponse
+	(*CheckPolicyRequest)(nil),        // 39: holdoff.v1.CheckPolicyRequest
+	(*TrafficFacts)(nil),              // 40: holdoff.v1.TrafficFacts
+	(*PolicyChange)(nil),              // 41: holdoff.v1.PolicyChange
+	(*Finding)(nil),                   // 42: holdoff.v1.Finding
+	(*CheckPolicyResponse)(nil),       // 43: holdoff.v1.CheckPolicyResponse
+	(*Candidate)(nil),                 // 44: holdoff.v1.Candidate
+	(*Comparison)(nil),                // 45: holdoff.v1.Comparison
+	(*ComparedSide)(nil),              // 46: holdoff.v1.ComparedSide
+	(*Opening)(nil),                   // 47: holdoff.v1.Opening
+	(*DifferingAttempts)(nil),         // 48: holdoff.v1.DifferingAttempts
+	(*ComparedDependency)(nil),        // 49: holdoff.v1.ComparedDependency
+	(*PutCandidateRequest)(nil),       // 50: holdoff.v1.PutCandidateRequest
+	(*PutCandidateResponse)(nil),      // 51: holdoff.v1.PutCandidateResponse
+	(*ListCandidatesRequest)(nil),     // 52: holdoff.v1.ListCandidatesRequest
+	(*ListCandidatesResponse)(nil),    // 53: holdoff.v1.ListCandidatesResponse
+	(*GetCandidateRequest)(nil),       // 54: holdoff.v1.GetCandidateRequest
+	(*GetCandidateResponse)(nil),      // 55: holdoff.v1.GetCandidateResponse
+	(*PromoteCandidateRequest)(nil),   // 56: holdoff.v1.PromoteCandidateRequest
+	(*PromoteCandidateResponse)(nil),  // 57: holdoff.v1.PromoteCandidateResponse
+	(*DeleteCandidateRequest)(nil),    // 58: holdoff.v1.DeleteCandidateRequest
+	(*DeleteCandidateResponse)(nil),   // 59: holdoff.v1.DeleteCandidateResponse
+	nil,                               // 60: holdoff.v1.Finding.NumbersEntry
+	(*timestamppb.Timestamp)(nil),     // 61: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 62: google.protobuf.Duration
+	(BreakerState)(0),                 // 63: holdoff.v1.BreakerState
+	(CheckVerdict)(0),                 // 64: holdoff.v1.CheckVerdict
+	(DenialReason)(0),                 // 65: holdoff.v1.DenialReason
 }
 var file_holdoff_v1_operator_proto_depIdxs = []int32{
 	0,  // 0: holdoff.v1.Override.kind:type_name -> holdoff.v1.OverrideKind
-	41, // 1: holdoff.v1.Override.set_time:type_name -> google.protobuf.Timestamp
-	42, // 2: holdoff.v1.Override.expires_in:type_name -> google.protobuf.Duration
-	43, // 3: holdoff.v1.Dependency.state:type_name -> holdoff.v1.BreakerState
-	42, // 4: holdoff.v1.Dependency.in_state_for:type_name -> google.protobuf.Duration
-	42, // 5: holdoff.v1.Dependency.open_for:type_name -> google.protobuf.Duration
+	61, // 1: holdoff.v1.Override.set_time:type_name -> google.protobuf.Timestamp
+	62, // 2: holdoff.v1.Override.expires_in:type_name -> google.protobuf.Duration
+	63, // 3: holdoff.v1.Dependency.state:type_name -> holdoff.v1.BreakerState
+	62, // 4: holdoff.v1.Dependency.in_state_for:type_name -> google.protobuf.Duration
+	62, // 5: holdoff.v1.Dependency.open_for:type_name -> google.protobuf.Duration
 	4,  // 6: holdoff.v1.Dependency.override:type_name -> holdoff.v1.Override
-	42, // 7: holdoff.v1.Dependency.held_for:type_name -> google.protobuf.Duration
-	43, // 8: holdoff.v1.Dependency.shadow_state:type_name -> holdoff.v1.BreakerState
-	43, // 9: holdoff.v1.ListDependenciesRequest.states:type_name -> holdoff.v1.BreakerState
-	5,  // 10: holdoff.v1.ListDependenciesResponse.dependencies:type_name -> holdoff.v1.Dependency
-	5,  // 11: holdoff.v1.GetDependencyResponse.dependency:type_name -> holdoff.v1.Dependency
-	5,  // 12: holdoff.v1.WatchDependenciesResponse.dependency:type_name -> holdoff.v1.Dependency
-	41, // 13: holdoff.v1.Event.time:type_name -> google.protobuf.Timestamp
-	1,  // 14: holdoff.v1.Event.kind:type_name -> holdoff.v1.EventKind
-	43, // 15: holdoff.v1.Event.from:type_name -> holdoff.v1.BreakerState
-	43, // 16: holdoff.v1.Event.to:type_name -> holdoff.v1.BreakerState
-	42, // 17: holdoff.v1.WatchEventsRequest.since:type_name -> google.protobuf.Duration
-	12, // 18: holdoff.v1.WatchEventsResponse.event:type_name -> holdoff.v1.Event
-	42, // 19: holdoff.v1.ListEventsRequest.since:type_name -> google.protobuf.Duration
-	12, // 20: holdoff.v1.ListEventsResponse.events:type_name -> holdoff.v1.Event
-	0,  // 21: holdoff.v1.SetOverrideRequest.kind:type_name -> holdoff.v1.OverrideKind
-	42, // 22: holdoff.v1.SetOverrideRequest.expires_in:type_name -> google.protobuf.Duration
-	5,  // 23: holdoff.v1.SetOverrideResponse.dependency:type_name -> holdoff.v1.Dependency
-	5,  // 24: holdoff.v1.ClearOverrideResponse.dependency:type_name -> holdoff.v1.Dependency
-	5,  // 25: holdoff.v1.ResetDependencyResponse.dependency:type_name -> holdoff.v1.Dependency
-	5,  // 26: holdoff.v1.ClearHoldResponse.dependency:type_name -> holdoff.v1.Dependency
-	41, // 27: holdoff.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
-	25, // 28: holdoff.v1.ListAuditResponse.records:type_name -> holdoff.v1.AuditRecord
-	2,  // 29: holdoff.v1.Policy.source:type_name -> holdoff.v1.PolicySource
-	28, // 30: holdoff.v1.ListPoliciesResponse.policies:type_name -> holdoff.v1.Policy
-	32, // 31: holdoff.v1.GetPolicyResponse.values:type_name -> holdoff.v1.PolicyValue
-	28, // 32: holdoff.v1.PutPolicyResponse.policy:type_name -> holdoff.v1.Policy
-	3,  // 33: holdoff.v1.Finding.severity:type_name -> holdoff.v1.FindingSeverity
-	39, // 34: holdoff.v1.CheckPolicyResponse.findings:type_name -> holdoff.v1.Finding
-	6,  // 35: holdoff.v1.OperatorService.ListDependencies:input_type -> holdoff.v1.ListDependenciesRequest
-	8,  // 36: holdoff.v1.OperatorService.GetDependency:input_type -> holdoff.v1.GetDependencyRequest
-	10, // 37: holdoff.v1.OperatorService.WatchDependencies:input_type -> holdoff.v1.WatchDependenciesRequest
-	13, // 38: holdoff.v1.OperatorService.WatchEvents:input_type -> holdoff.v1.WatchEventsRequest
-	15, // 39: holdoff.v1.OperatorService.ListEvents:input_type -> holdoff.v1.ListEventsRequest
-	17, // 40: holdoff.v1.OperatorService.SetOverride:input_type -> holdoff.v1.SetOverrideRequest
-	19, // 41: holdoff.v1.OperatorService.ClearOverride:input_type -> holdoff.v1.ClearOverrideRequest
-	21, // 42: holdoff.v1.OperatorService.ResetDependency:input_type -> holdoff.v1.ResetDependencyRequest
-	23, // 43: holdoff.v1.OperatorService.ClearHold:input_type -> holdoff.v1.ClearHoldRequest
-	26, // 44: holdoff.v1.OperatorService.ListAudit:input_type -> holdoff.v1.ListAuditRequest
-	29, // 45: holdoff.v1.OperatorService.ListPolicies:input_type -> holdoff.v1.ListPoliciesRequest
-	31, // 46: holdoff.v1.OperatorService.GetPolicy:input_type -> holdoff.v1.GetPolicyRequest
-	34, // 47: holdoff.v1.OperatorService.PutPolicy:input_type -> holdoff.v1.PutPolicyRequest
-	36, // 48: holdoff.v1.OperatorService.DeletePolicy:input_type -> holdoff.v1.DeletePolicyRequest
-	38, // 49: holdoff.v1.OperatorService.CheckPolicy:input_type -> holdoff.v1.CheckPolicyRequest
-	7,  // 50: holdoff.v1.OperatorService.ListDependencies:output_type -> holdoff.v1.ListDependenciesResponse
-	9,  // 51: holdoff.v1.OperatorService.GetDependency:output_type -> holdoff.v1.GetDependencyResponse
-	11, // 52: holdoff.v1.OperatorService.WatchDependencies:output_type -> holdoff.v1.WatchDependenciesResponse
-	14, // 53: holdoff.v1.OperatorService.WatchEvents:output_type -> holdoff.v1.WatchEventsResponse
-	16, // 54: holdoff.v1.OperatorService.ListEvents:output_type -> holdoff.v1.ListEventsResponse
-	18, // 55: holdoff.v1.OperatorService.SetOverride:output_type -> holdoff.v1.SetOverrideResponse
-	20, // 56: holdoff.v1.OperatorService.ClearOverride:output_type -> holdoff.v1.ClearOverrideResponse
-	22, // 57: holdoff.v1.OperatorService.ResetDependency:output_type -> holdoff.v1.ResetDependencyResponse
-	24, // 58: holdoff.v1.OperatorService.ClearHold:output_type -> holdoff.v1.ClearHoldResponse
-	27, // 59: holdoff.v1.OperatorService.ListAudit:output_type -> holdoff.v1.ListAuditResponse
-	30, // 60: holdoff.v1.OperatorService.ListPolicies:output_type -> holdoff.v1.ListPoliciesResponse
-	33, // 61: holdoff.v1.OperatorService.GetPolicy:output_type -> holdoff.v1.GetPolicyResponse
-	35, // 62: holdoff.v1.OperatorService.PutPolicy:output_type -> holdoff.v1.PutPolicyResponse
-	37, // 63: holdoff.v1.OperatorService.DeletePolicy:output_type -> holdoff.v1.DeletePolicyResponse
-	40, // 64: holdoff.v1.OperatorService.CheckPolicy:output_type -> holdoff.v1.CheckPolicyResponse
-	50, // [50:65] is the sub-list for method output_type
-	35, // [35:50] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	62, // 7: holdoff.v1.Dependency.held_for:type_name -> google.protobuf.Duration
+	63, // 8: holdoff.v1.Dependency.shadow_state:type_name -> holdoff.v1.BreakerState
+	6,  // 9: holdoff.v1.Dependency.check:type_name -> holdoff.v1.CheckSummary
+	62, // 10: holdoff.v1.Dependency.usual_latency:type_name -> google.protobuf.Duration
+	62, // 11: holdoff.v1.CheckSummary.period:type_name -> google.protobuf.Duration
+	64, // 12: holdoff.v1.CheckSummary.verdict:type_name -> holdoff.v1.CheckVerdict
+	62, // 13: holdoff.v1.CheckSummary.age:type_name -> google.protobuf.Duration
+	62, // 14: holdoff.v1.CheckSummary.next_in:type_name -> google.protobuf.Duration
+	63, // 15: holdoff.v1.ListDependenciesRequest.states:type_name -> holdoff.v1.BreakerState
+	5,  // 16: holdoff.v1.ListDependenciesResponse.dependencies:type_name -> holdoff.v1.Dependency
+	5,  // 17: holdoff.v1.GetDependencyResponse.dependency:type_name -> holdoff.v1.Dependency
+	5,  // 18: holdoff.v1.WatchDependenciesResponse.dependency:type_name -> holdoff.v1.Dependency
+	61, // 19: holdoff.v1.Event.time:type_name -> google.protobuf.Timestamp
+	1,  // 20: holdoff.v1.Event.kind:type_name -> holdoff.v1.EventKind
+	63, // 21: holdoff.v1.Event.from:type_name -> holdoff.v1.BreakerState
+	63, // 22: holdoff.v1.Event.to:type_name -> holdoff.v1.BreakerState
+	62, // 23: holdoff.v1.WatchEventsRequest.since:type_name -> google.protobuf.Duration
+	13, // 24: holdoff.v1.WatchEventsResponse.event:type_name -> holdoff.v1.Event
+	62, // 25: holdoff.v1.ListEventsRequest.since:type_name -> google.protobuf.Duration
+	13, // 26: holdoff.v1.ListEventsResponse.events:type_name -> holdoff.v1.Event
+	0,  // 27: holdoff.v1.SetOverrideRequest.kind:type_name -> holdoff.v1.OverrideKind
+	62, // 28: holdoff.v1.SetOverrideRequest.expires_in:type_name -> google.protobuf.Duration
+	5,  // 29: holdoff.v1.SetOverrideResponse.dependency:type_name -> holdoff.v1.Dependency
+	5,  // 30: holdoff.v1.ClearOverrideResponse.dependency:type_name -> holdoff.v1.Dependency
+	5,  // 31: holdoff.v1.ResetDependencyResponse.dependency:type_name -> holdoff.v1.Dependency
+	5,  // 32: holdoff.v1.ClearHoldResponse.dependency:type_name -> holdoff.v1.Dependency
+	61, // 33: holdoff.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
+	26, // 34: holdoff.v1.ListAuditResponse.records:type_name -> holdoff.v1.AuditRecord
+	2,  // 35: holdoff.v1.Policy.source:type_name -> holdoff.v1.PolicySource
+	29, // 36: holdoff.v1.ListPoliciesResponse.policies:type_name -> holdoff.v1.Policy
+	33, // 37: holdoff.v1.GetPolicyResponse.values:type_name -> holdoff.v1.PolicyValue
+	29, // 38: holdoff.v1.PutPolicyResponse.policy:type_name -> holdoff.v1.Policy
+	40, // 39: holdoff.v1.CheckPolicyRequest.traffic:type_name -> holdoff.v1.TrafficFacts
+	40, // 40: holdoff.v1.CheckPolicyRequest.everywhere:type_name -> holdoff.v1.TrafficFacts
+	62, // 41: holdoff.v1.TrafficFacts.deadline:type_name -> google.protobuf.Duration
+	62, // 42: holdoff.v1.TrafficFacts.attempt_time:type_name -> google.protobuf.Duration
+	62, // 43: holdoff.v1.TrafficFacts.attempt_timeout:type_name -> google.protobuf.Duration
+	62, // 44: holdoff.v1.TrafficFacts.recovery_goal:type_name -> google.protobuf.Duration
+	3,  // 45: holdoff.v1.Finding.severity:type_name -> holdoff.v1.FindingSeverity
+	60, // 46: holdoff.v1.Finding.numbers:type_name -> holdoff.v1.Finding.NumbersEntry
+	41, // 47: holdoff.v1.Finding.proposal:type_name -> holdoff.v1.PolicyChange
+	42, // 48: holdoff.v1.CheckPolicyResponse.findings:type_name -> holdoff.v1.Finding
+	61, // 49: holdoff.v1.Candidate.put_time:type_name -> google.protobuf.Timestamp
+	45, // 50: holdoff.v1.Candidate.comparison:type_name -> holdoff.v1.Comparison
+	61, // 51: holdoff.v1.Comparison.since:type_name -> google.protobuf.Timestamp
+	61, // 52: holdoff.v1.Comparison.until:type_name -> google.protobuf.Timestamp
+	46, // 53: holdoff.v1.Comparison.live:type_name -> holdoff.v1.ComparedSide
+	46, // 54: holdoff.v1.Comparison.candidate:type_name -> holdoff.v1.ComparedSide
+	48, // 55: holdoff.v1.Comparison.refused:type_name -> holdoff.v1.DifferingAttempts
+	48, // 56: holdoff.v1.Comparison.let_through:type_name -> holdoff.v1.DifferingAttempts
+	62, // 57: holdoff.v1.Comparison.later_by:type_name -> google.protobuf.Duration
+	62, // 58: holdoff.v1.Comparison.sooner_by:type_name -> google.protobuf.Duration
+	47, // 59: holdoff.v1.ComparedSide.openings:type_name -> holdoff.v1.Opening
+	61, // 60: holdoff.v1.Opening.time:type_name -> google.protobuf.Timestamp
+	65, // 61: holdoff.v1.DifferingAttempts.reason:type_name -> holdoff.v1.DenialReason
+	63, // 62: holdoff.v1.ComparedDependency.candidate_state:type_name -> holdoff.v1.BreakerState
+	45, // 63: holdoff.v1.ComparedDependency.comparison:type_name -> holdoff.v1.Comparison
+	44, // 64: holdoff.v1.PutCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
+	44, // 65: holdoff.v1.ListCandidatesResponse.candidates:type_name -> holdoff.v1.Candidate
+	44, // 66: holdoff.v1.GetCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
+	49, // 67: holdoff.v1.GetCandidateResponse.dependencies:type_name -> holdoff.v1.ComparedDependency
+	29, // 68: holdoff.v1.PromoteCandidateResponse.policy:type_name -> holdoff.v1.Policy
+	44, // 69: holdoff.v1.PromoteCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
+	7,  // 70: holdoff.v1.OperatorService.ListDependencies:input_type -> holdoff.v1.ListDependenciesRequest
+	9,  // 71: holdoff.v1.OperatorService.GetDependency:input_type -> holdoff.v1.GetDependencyRequest
+	11, // 72: holdoff.v1.OperatorService.WatchDependencies:input_type -> holdoff.v1.WatchDependenciesRequest
+	14, // 73: holdoff.v1.OperatorService.WatchEvents:input_type -> holdoff.v1.WatchEventsRequest
+	16, // 74: holdoff.v1.OperatorService.ListEvents:input_type -> holdoff.v1.ListEventsRequest
+	18, // 75: holdoff.v1.OperatorService.SetOverride:input_type -> holdoff.v1.SetOverrideRequest
+	20, // 76: holdoff.v1.OperatorService.ClearOverride:input_type -> holdoff.v1.ClearOverrideRequest
+	22, // 77: holdoff.v1.OperatorService.ResetDependency:input_type -> holdoff.v1.ResetDependencyRequest
+	24, // 78: holdoff.v1.OperatorService.ClearHold:input_type -> holdoff.v1.ClearHoldRequest
+	27, // 79: holdoff.v1.OperatorService.ListAudit:input_type -> holdoff.v1.ListAuditRequest
+	30, // 80: holdoff.v1.OperatorService.ListPolicies:input_type -> holdoff.v1.ListPoliciesRequest
+	32, // 81: holdoff.v1.OperatorService.GetPolicy:input_type -> holdoff.v1.GetPolicyRequest
+	35, // 82: holdoff.v1.OperatorService.PutPolicy:input_type -> holdoff.v1.PutPolicyRequest
+	37, // 83: holdoff.v1.OperatorService.DeletePolicy:input_type -> holdoff.v1.DeletePolicyRequest
+	39, // 84: holdoff.v1.OperatorService.CheckPolicy:input_type -> holdoff.v1.CheckPolicyRequest
+	50, // 85: holdoff.v1.OperatorService.PutCandidate:input_type -> holdoff.v1.PutCandidateRequest
+	52, // 86: holdoff.v1.OperatorService.ListCandidates:input_type -> holdoff.v1.ListCandidatesRequest
+	54, // 87: holdoff.v1.OperatorService.GetCandidate:input_type -> holdoff.v1.GetCandidateRequest
+	56, // 88: holdoff.v1.OperatorService.PromoteCandidate:input_type -> holdoff.v1.PromoteCandidateRequest
+	58, // 89: holdoff.v1.OperatorService.DeleteCandidate:input_type -> holdoff.v1.DeleteCandidateRequest
+	8,  // 90: holdoff.v1.OperatorService.ListDependencies:output_type -> holdoff.v1.ListDependenciesResponse
+	10, // 91: holdoff.v1.OperatorService.GetDependency:output_type -> holdoff.v1.GetDependencyResponse
+	12, // 92: holdoff.v1.OperatorService.WatchDependencies:output_type -> holdoff.v1.WatchDependenciesResponse
+	15, // 93: holdoff.v1.OperatorService.WatchEvents:output_type -> holdoff.v1.WatchEventsResponse
+	17, // 94: holdoff.v1.OperatorService.ListEvents:output_type -> holdoff.v1.ListEventsResponse
+	19, // 95: holdoff.v1.OperatorService.SetOverride:output_type -> holdoff.v1.SetOverrideResponse
+	21, // 96: holdoff.v1.OperatorService.ClearOverride:output_type -> holdoff.v1.ClearOverrideResponse
+	23, // 97: holdoff.v1.OperatorService.ResetDependency:output_type -> holdoff.v1.ResetDependencyResponse
+	25, // 98: holdoff.v1.OperatorService.ClearHold:output_type -> holdoff.v1.ClearHoldResponse
+	28, // 99: holdoff.v1.OperatorService.ListAudit:output_type -> holdoff.v1.ListAuditResponse
+	31, // 100: holdoff.v1.OperatorService.ListPolicies:output_type -> holdoff.v1.ListPoliciesResponse
+	34, // 101: holdoff.v1.OperatorService.GetPolicy:output_type -> holdoff.v1.GetPolicyResponse
+	36, // 102: holdoff.v1.OperatorService.PutPolicy:output_type -> holdoff.v1.PutPolicyResponse
+	38, // 103: holdoff.v1.OperatorService.DeletePolicy:output_type -> holdoff.v1.DeletePolicyResponse
+	43, // 104: holdoff.v1.OperatorService.CheckPolicy:output_type -> holdoff.v1.CheckPolicyResponse
+	51, // 105: holdoff.v1.OperatorService.PutCandidate:output_type -> holdoff.v1.PutCandidateResponse
+	53, // 106: holdoff.v1.OperatorService.ListCandidates:output_type -> holdoff.v1.ListCandidatesResponse
+	55, // 107: holdoff.v1.OperatorService.GetCandidate:output_type -> holdoff.v1.GetCandidateResponse
+	57, // 108: holdoff.v1.OperatorService.PromoteCandidate:output_type -> holdoff.v1.PromoteCandidateResponse
+	59, // 109: holdoff.v1.OperatorService.DeleteCandidate:output_type -> holdoff.v1.DeleteCandidateResponse
+	90, // [90:110] is the sub-list for method output_type
+	70, // [70:90] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_holdoff_v1_operator_proto_init() }
@@ -3246,18 +5105,19 @@ func file_holdoff_v1_operator_proto_init() {
 		return
 	}
 	file_holdoff_v1_coordinator_proto_init()
-	file_holdoff_v1_operator_proto_msgTypes[7].OneofWrappers = []any{
+	file_holdoff_v1_operator_proto_msgTypes[8].OneofWrappers = []any{
 		(*WatchDependenciesResponse_Dependency)(nil),
 		(*WatchDependenciesResponse_Removed)(nil),
 		(*WatchDependenciesResponse_Synced)(nil),
 	}
+	file_holdoff_v1_operator_proto_msgTypes[36].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdoff_v1_operator_proto_rawDesc), len(file_holdoff_v1_operator_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   37,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

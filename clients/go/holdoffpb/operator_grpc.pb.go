@@ -40,6 +40,11 @@ const (
 	OperatorService_PutPolicy_FullMethodName         = "/holdoff.v1.OperatorService/PutPolicy"
 	OperatorService_DeletePolicy_FullMethodName      = "/holdoff.v1.OperatorService/DeletePolicy"
 	OperatorService_CheckPolicy_FullMethodName       = "/holdoff.v1.OperatorService/CheckPolicy"
+	OperatorService_PutCandidate_FullMethodName      = "/holdoff.v1.OperatorService/PutCandidate"
+	OperatorService_ListCandidates_FullMethodName    = "/holdoff.v1.OperatorService/ListCandidates"
+	OperatorService_GetCandidate_FullMethodName      = "/holdoff.v1.OperatorService/GetCandidate"
+	OperatorService_PromoteCandidate_FullMethodName  = "/holdoff.v1.OperatorService/PromoteCandidate"
+	OperatorService_DeleteCandidate_FullMethodName   = "/holdoff.v1.OperatorService/DeleteCandidate"
 )
 
 // OperatorServiceClient is the client API for OperatorService service.
@@ -70,7 +75,7 @@ type OperatorServiceClient interface {
 	ClearHold(ctx context.Context, in *ClearHoldRequest, opts ...grpc.CallOption) (*ClearHoldResponse, error)
 	// Who did what, oldest first.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
-	// The policies of a namespace: from files and from PutPolicy.
+	// The policies of a namespace, by name, in pages: from files and from PutPolicy.
 	ListPolicies(ctx context.Context, in *ListPoliciesRequest, opts ...grpc.CallOption) (*ListPoliciesResponse, error)
 	// The policy that a dependency gets, each value with where it came from.
 	GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*GetPolicyResponse, error)
@@ -80,6 +85,18 @@ type OperatorServiceClient interface {
 	DeletePolicy(ctx context.Context, in *DeletePolicyRequest, opts ...grpc.CallOption) (*DeletePolicyResponse, error)
 	// Checks a whole policy file without storing anything.
 	CheckPolicy(ctx context.Context, in *CheckPolicyRequest, opts ...grpc.CallOption) (*CheckPolicyResponse, error)
+	// Checks and stores a candidate: a policy that is tried beside the live one. It changes no
+	// answer. It begins anew where there was one under the name.
+	PutCandidate(ctx context.Context, in *PutCandidateRequest, opts ...grpc.CallOption) (*PutCandidateResponse, error)
+	// The candidates of a namespace, each with its numbers over all dependencies.
+	ListCandidates(ctx context.Context, in *ListCandidatesRequest, opts ...grpc.CallOption) (*ListCandidatesResponse, error)
+	// One candidate, with its numbers dependency by dependency.
+	GetCandidate(ctx context.Context, in *GetCandidateRequest, opts ...grpc.CallOption) (*GetCandidateResponse, error)
+	// Makes a candidate the live policy, as PutPolicy would. Live state is kept: an open breaker
+	// stays open, budgets stay. The candidate is gone, and its numbers with it.
+	PromoteCandidate(ctx context.Context, in *PromoteCandidateRequest, opts ...grpc.CallOption) (*PromoteCandidateResponse, error)
+	// Drops a candidate and its numbers.
+	DeleteCandidate(ctx context.Context, in *DeleteCandidateRequest, opts ...grpc.CallOption) (*DeleteCandidateResponse, error)
 }
 
 type operatorServiceClient struct {
@@ -258,6 +275,56 @@ func (c *operatorServiceClient) CheckPolicy(ctx context.Context, in *CheckPolicy
 	return out, nil
 }
 
+func (c *operatorServiceClient) PutCandidate(ctx context.Context, in *PutCandidateRequest, opts ...grpc.CallOption) (*PutCandidateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PutCandidateResponse)
+	err := c.cc.Invoke(ctx, OperatorService_PutCandidate_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) ListCandidates(ctx context.Context, in *ListCandidatesRequest, opts ...grpc.CallOption) (*ListCandidatesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListCandidatesResponse)
+	err := c.cc.Invoke(ctx, OperatorService_ListCandidates_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) GetCandidate(ctx context.Context, in *GetCandidateRequest, opts ...grpc.CallOption) (*GetCandidateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetCandidateResponse)
+	err := c.cc.Invoke(ctx, OperatorService_GetCandidate_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) PromoteCandidate(ctx context.Context, in *PromoteCandidateRequest, opts ...grpc.CallOption) (*PromoteCandidateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PromoteCandidateResponse)
+	err := c.cc.Invoke(ctx, OperatorService_PromoteCandidate_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) DeleteCandidate(ctx context.Context, in *DeleteCandidateRequest, opts ...grpc.CallOption) (*DeleteCandidateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteCandidateResponse)
+	err := c.cc.Invoke(ctx, OperatorService_DeleteCandidate_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OperatorServiceServer is the server API for OperatorService service.
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
@@ -286,7 +353,7 @@ type OperatorServiceServer interface {
 	ClearHold(context.Context, *ClearHoldRequest) (*ClearHoldResponse, error)
 	// Who did what, oldest first.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
-	// The policies of a namespace: from files and from PutPolicy.
+	// The policies of a namespace, by name, in pages: from files and from PutPolicy.
 	ListPolicies(context.Context, *ListPoliciesRequest) (*ListPoliciesResponse, error)
 	// The policy that a dependency gets, each value with where it came from.
 	GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyResponse, error)
@@ -296,6 +363,18 @@ type OperatorServiceServer interface {
 	DeletePolicy(context.Context, *DeletePolicyRequest) (*DeletePolicyResponse, error)
 	// Checks a whole policy file without storing anything.
 	CheckPolicy(context.Context, *CheckPolicyRequest) (*CheckPolicyResponse, error)
+	// Checks and stores a candidate: a policy that is tried beside the live one. It changes no
+	// answer. It begins anew where there was one under the name.
+	PutCandidate(context.Context, *PutCandidateRequest) (*PutCandidateResponse, error)
+	// The candidates of a namespace, each with its numbers over all dependencies.
+	ListCandidates(context.Context, *ListCandidatesRequest) (*ListCandidatesResponse, error)
+	// One candidate, with its numbers dependency by dependency.
+	GetCandidate(context.Context, *GetCandidateRequest) (*GetCandidateResponse, error)
+	// Makes a candidate the live policy, as PutPolicy would. Live state is kept: an open breaker
+	// stays open, budgets stay. The candidate is gone, and its numbers with it.
+	PromoteCandidate(context.Context, *PromoteCandidateRequest) (*PromoteCandidateResponse, error)
+	// Drops a candidate and its numbers.
+	DeleteCandidate(context.Context, *DeleteCandidateRequest) (*DeleteCandidateResponse, error)
 	mustEmbedUnimplementedOperatorServiceServer()
 }
 
@@ -350,6 +429,21 @@ func (UnimplementedOperatorServiceServer) DeletePolicy(context.Context, *DeleteP
 }
 func (UnimplementedOperatorServiceServer) CheckPolicy(context.Context, *CheckPolicyRequest) (*CheckPolicyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckPolicy not implemented")
+}
+func (UnimplementedOperatorServiceServer) PutCandidate(context.Context, *PutCandidateRequest) (*PutCandidateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PutCandidate not implemented")
+}
+func (UnimplementedOperatorServiceServer) ListCandidates(context.Context, *ListCandidatesRequest) (*ListCandidatesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListCandidates not implemented")
+}
+func (UnimplementedOperatorServiceServer) GetCandidate(context.Context, *GetCandidateRequest) (*GetCandidateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetCandidate not implemented")
+}
+func (UnimplementedOperatorServiceServer) PromoteCandidate(context.Context, *PromoteCandidateRequest) (*PromoteCandidateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PromoteCandidate not implemented")
+}
+func (UnimplementedOperatorServiceServer) DeleteCandidate(context.Context, *DeleteCandidateRequest) (*DeleteCandidateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteCandidate not implemented")
 }
 func (UnimplementedOperatorServiceServer) mustEmbedUnimplementedOperatorServiceServer() {}
 func (UnimplementedOperatorServiceServer) testEmbeddedByValue()                         {}
@@ -628,6 +722,96 @@ func _OperatorService_CheckPolicy_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_PutCandidate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PutCandidateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).PutCandidate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_PutCandidate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).PutCandidate(ctx, req.(*PutCandidateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_ListCandidates_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListCandidatesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ListCandidates(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ListCandidates_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ListCandidates(ctx, req.(*ListCandidatesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_GetCandidate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetCandidateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).GetCandidate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_GetCandidate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).GetCandidate(ctx, req.(*GetCandidateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_PromoteCandidate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PromoteCandidateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).PromoteCandidate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_PromoteCandidate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).PromoteCandidate(ctx, req.(*PromoteCandidateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_DeleteCandidate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteCandidateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).DeleteCandidate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_DeleteCandidate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).DeleteCandidate(ctx, req.(*DeleteCandidateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OperatorService_ServiceDesc is the grpc.ServiceDesc for OperatorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -686,6 +870,26 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CheckPolicy",
 			Handler:    _OperatorService_CheckPolicy_Handler,
+		},
+		{
+			MethodName: "PutCandidate",
+			Handler:    _OperatorService_PutCandidate_Handler,
+		},
+		{
+			MethodName: "ListCandidates",
+			Handler:    _OperatorService_ListCandidates_Handler,
+		},
+		{
+			MethodName: "GetCandidate",
+			Handler:    _OperatorService_GetCandidate_Handler,
+		},
+		{
+			MethodName: "PromoteCandidate",
+			Handler:    _OperatorService_PromoteCandidate_Handler,
+		},
+		{
+			MethodName: "DeleteCandidate",
+			Handler:    _OperatorService_DeleteCandidate_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

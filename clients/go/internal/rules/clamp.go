@@ -12,6 +12,11 @@ const (
 	PermitBytesMax = 1024
 
 	marginMin = 250 * Millisecond
+
+	// ClientsAtOnce may ask at once, and each client more adds heldEach to the time in which they do.
+	ClientsAtOnce = 5_000
+	heldEach      = Millisecond / 100
+	heldMax       = Second
 )
 
 // Left is the caller's time. The zero value: it has no end.
@@ -46,6 +51,20 @@ func AskAgain(denial *Denial, left Left) (Nanos, bool) {
 		return 0, false
 	}
 	return min(max(denial.RetryAfter, DelayMin), DelayMax), true
+}
+
+// HeldBack is how long the first question after a failure on pushed state is held back in a fleet of
+// so many clients, so that not all of them ask at one instant: uniform up to 10 us for each client
+// above 5,000, a second and the time left at most.
+//
+//	clients   5,000  10,000  100,000  105,000 and more
+//	longest   0      50 ms   950 ms   1 s
+func HeldBack(knownClients uint32, left Left, unit float64) Nanos {
+	most := min(heldEach*Nanos(max(knownClients, ClientsAtOnce)-ClientsAtOnce), heldMax)
+	if left.Bounded {
+		most = min(most, left.Time)
+	}
+	return most.Part(unit)
 }
 
 // ShutFor is how long the service is not asked after three questions in a row without an answer, and

@@ -34,6 +34,10 @@ func NewLocal(now Time) *Local {
 	return &Local{breaker: newBreaker(now)}
 }
 
+func hasBreaker(p *Policy, strictness Strictness) bool {
+	return strictness == AllRules && !p.BreakerOff
+}
+
 // told is what the service last denied for all.
 type told struct {
 	reason       Reason
@@ -97,7 +101,7 @@ func (l *Local) Ask(p *Policy, q *Question, now Time, draws Draws) (Grant, *Deni
 		}
 	}
 	isProbe := false
-	if q.Strictness == AllRules {
+	if hasBreaker(p, q.Strictness) {
 		var denial *Denial
 		if isProbe, denial = l.breaker.admits(now, draws.Spread); denial != nil {
 			return Grant{}, denial
@@ -150,11 +154,12 @@ func (l *Local) confirmable(permit *Permit, left Left, p *Policy, strictness Str
 		if denial := l.heed(now); denial != nil {
 			return false, denial
 		}
-		if hasLease := permit.isProbe && now < permit.leaseEnds; !hasLease {
-			var denial *Denial
-			if isProbe, denial = l.breaker.admits(now, draws.Spread); denial != nil {
-				return false, denial
-			}
+	}
+	hasLease := permit.isProbe && now < permit.leaseEnds
+	if hasBreaker(p, strictness) && !hasLease {
+		var denial *Denial
+		if isProbe, denial = l.breaker.admits(now, draws.Spread); denial != nil {
+			return false, denial
 		}
 	}
 	if left.Reaches(p.MinAttemptTime) {
@@ -170,7 +175,7 @@ func (l *Local) Report(p *Policy, permit *Permit, outcome *Outcome, strictness S
 	}
 	permit.isTaken = true
 	hadLease := l.breaker.endLease(permit, now)
-	if strictness == AllRules && permit.epoch == l.breaker.epoch && (!permit.isProbe || hadLease) {
+	if hasBreaker(p, strictness) && permit.epoch == l.breaker.epoch && (!permit.isProbe || hadLease) {
 		l.breaker.take(p, outcome, hadLease, now)
 	}
 }
@@ -219,7 +224,7 @@ func (l *Local) takePrevious(p *Policy, q *Question, now Time) (retry uint32, be
 	} else {
 		if q.Attempt == 2 && !q.IsCounted {
 			l.budget.Deposit(p, 1, now)
-			if q.Strictness == AllRules {
+			if hasBreaker(p, q.Strictness) {
 				l.breaker.take(p, q.Previous, false, now)
 			}
 		}

@@ -46,6 +46,7 @@ type localPolicy struct {
 	MinAttemptTime   *vectors.Nanos  `json:"min_attempt_time_ns"`
 	BudgetRatio      *uint32         `json:"budget_ratio_ppm"`
 	FloorMicros      *vectors.Nanos  `json:"floor_micros_per_second"`
+	BreakerOff       bool            `json:"breaker_off"`
 	OpenFor          *vectors.Nanos  `json:"open_for_ns"`
 	OpenMultiplier   *float64        `json:"open_multiplier"`
 	OpenMax          *vectors.Nanos  `json:"open_max_ns"`
@@ -79,6 +80,7 @@ func (v *localPolicy) policy(t *testing.T) *Policy {
 	if v.FloorMicros != nil {
 		policy.BudgetFloorMicros = uint64(*v.FloorMicros)
 	}
+	policy.BreakerOff = v.BreakerOff
 	if v.OpenMultiplier != nil {
 		policy.OpenMultiplier = *v.OpenMultiplier
 	}

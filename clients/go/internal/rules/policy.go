@@ -46,6 +46,8 @@ type Policy struct {
 	BudgetFloorMicros uint64
 	BudgetTTL         Nanos
 
+	// BreakerOff: there is no breaker and no evidence.
+	BreakerOff     bool
 	OpenFor        Nanos
 	OpenMultiplier float64
 	OpenMax        Nanos

@@ -313,6 +313,11 @@ func TestClampVectors(t *testing.T) {
 			RetryAfter *vectors.Nanos `json:"retry_after_ns"`
 			Left       *vectors.Nanos `json:"time_left_ns"`
 		} `json:"ask_again"`
+		HeldBack *struct {
+			KnownClients uint32         `json:"known_clients"`
+			Left         *vectors.Nanos `json:"time_left_ns"`
+			Sample       float64        `json:"sample"`
+		} `json:"held_back"`
 		Shut *struct {
 			FailedTrials uint32  `json:"failed_trials"`
 			Sample       float64 `json:"sample"`
@@ -322,6 +327,7 @@ func TestClampVectors(t *testing.T) {
 			Wait   *vectors.Nanos `json:"wait_ns"`
 			Use    *vectors.Nanos `json:"use_ns"`
 			Shut   *vectors.Nanos `json:"shut_ns"`
+			Held   *vectors.Nanos `json:"held_ns"`
 		} `json:"expected"`
 	}
 	vectors.Each(t, "clamp", 60, func(t *testing.T, v vector) {
@@ -341,6 +347,8 @@ func TestClampVectors(t *testing.T) {
 			}
 			wait, again := AskAgain(&denial, left(v.AskAgain.Left))
 			checkOptional(t, wait, again, v.Expected.Wait)
+		case v.HeldBack != nil:
+			checkOptional(t, HeldBack(v.HeldBack.KnownClients, left(v.HeldBack.Left), v.HeldBack.Sample), true, v.Expected.Held)
 		case v.Shut != nil:
 			checkOptional(t, ShutFor(v.Shut.FailedTrials, v.Shut.Sample), true, v.Expected.Shut)
 		default:

@@ -111,6 +111,15 @@ func NewLink(dialer *Dialer, hello *pb.Hello, pushed *Pushed, counting *Counting
 	}
 }
 
+// IsAsked: a connection stands, and the service has not been silent on it.
+func (l *Link) IsAsked() bool {
+	l.mu.Lock()
+	stands := l.conn != nil
+	l.mu.Unlock()
+	_, isShut := l.gate.shutUntil(time.Now())
+	return stands && !isShut
+}
+
 // Caller is who asks.
 func (l *Link) Caller() *pb.Caller { return l.hello.GetCaller() }
 
@@ -326,6 +335,7 @@ func (l *Link) run() {
 			continue
 		}
 		l.counting.Reconnection.Add(1)
+		l.Reports.streamBegins()
 		how := l.use(index, conn, &course)
 		l.stands(nil, nil)
 		_ = conn.Close()

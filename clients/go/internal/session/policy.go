@@ -79,6 +79,7 @@ func readRetry(said *pb.ClientPolicy, policy *rules.Policy) {
 }
 
 func readBreaker(said *pb.ClientPolicy, policy *rules.Policy) {
+	policy.BreakerOff = policy.BreakerOff || said.GetBreakerOff()
 	takePositive(&policy.OpenFor, said.GetOpenFor())
 	takePositive(&policy.OpenMax, said.GetOpenMax())
 	policy.OpenMax = max(policy.OpenMax, policy.OpenFor)

@@ -253,6 +253,20 @@ func (h *Heard) Tripped(epoch uint64, attempt uint32, now rules.Time) *rules.Den
 	return h.Denial(now)
 }
 
+// RefusedSince is why there is no retry of an attempt made on the state of an epoch. Nil: the service
+// has not said so since, or not said it validly.
+func (h *Heard) RefusedSince(epoch uint64, now rules.Time) *rules.Denial {
+	isOpen := h.state == pb.BreakerState_BREAKER_STATE_OPEN || h.state == pb.BreakerState_BREAKER_STATE_FORCED_OPEN
+	refuses := isOpen || h.firstAttempts == pb.FirstAttempts_FIRST_ATTEMPTS_REFUSE
+	if !refuses || h.Epoch <= epoch || now >= h.validUntil {
+		return nil
+	}
+	return h.Denial(now)
+}
+
+// KnownClients is how many the fleet had when the service last said so; 0: it has not.
+func (h *Heard) KnownClients() uint32 { return h.allowance.GetKnownClients() }
+
 // StandsBy: the service is known to stand by what it granted in an epoch.
 func (h *Heard) StandsBy(epoch uint64, now rules.Time) bool {
 	isClosed := h.state == pb.BreakerState_BREAKER_STATE_CLOSED || h.state == pb.BreakerState_BREAKER_STATE_FORCED_CLOSED

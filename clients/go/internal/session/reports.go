@@ -20,8 +20,11 @@ const (
 	talliesMax  = 500
 	// messageBytesMax: the service takes 256 KiB.
 	messageBytesMax = 192 * 1024
-	linger          = 100 * time.Millisecond
-	tallyLingerMax  = time.Second
+	// linger is what an outcome under a permit waits for others.
+	linger = 10 * time.Millisecond
+	// tallyLinger is the shortest of what only tallies wait.
+	tallyLinger    = 100 * time.Millisecond
+	tallyLingerMax = time.Second
 	// unansweredMax: past so many batches the queue fills.
 	unansweredMax = 64
 )
@@ -29,8 +32,9 @@ const (
 // Reports are outcomes on their way to the service: a bounded queue, sent in batches.
 //
 // Reporting never makes a caller wait. A full queue loses the newest outcome and counts it. A batch
-// goes out 100 ms after its first entry, or at once when an entry is a failure, and always before a
-// question that carries a failure, so that failures never arrive ahead of the successes around them.
+// goes out 10 ms after its first outcome under a permit, since a recovering dependency's ramp is
+// steered by these; at once when an entry is a failure; and always before a question that carries a
+// failure, so that failures never arrive ahead of the successes around them.
 // Attempts made on pushed state are counted, and their tallies go first in a batch; alone they wait
 // 100 ms to 1 s, jittered.
 //
@@ -90,12 +94,20 @@ func (r *Reports) Push(permit []byte, outcome *rules.Outcome) {
 // Tally counts an attempt that was made on pushed state. The common case takes none of the locks that
 // all callers share.
 func (r *Reports) Tally(heard *Heard, outcome *rules.Outcome) {
+	r.tally(heard, outcome, outcome.Urgent())
+}
+
+// TallyLate counts one on a state that another has taken the place of: whole fleets learn that at one
+// instant, and none of them is in a hurry.
+func (r *Reports) TallyLate(heard *Heard, outcome *rules.Outcome) { r.tally(heard, outcome, false) }
+
+func (r *Reports) tally(heard *Heard, outcome *rules.Outcome, isUrgent bool) {
 	counter := heard.counter
 	if counter == nil {
 		return
 	}
 	counter.note(outcome)
-	if counter.isDirty.Load() && !outcome.Urgent() {
+	if counter.isDirty.Load() && !isUrgent {
 		return
 	}
 	r.mu.Lock()
@@ -110,10 +122,10 @@ func (r *Reports) Tally(heard *Heard, outcome *rules.Outcome) {
 		r.dirty = append(r.dirty, counter)
 	}
 	switch {
-	case outcome.Urgent():
+	case isUrgent:
 		r.dueIn(0)
 	case !r.isDue:
-		r.dueIn(linger + time.Duration(rand.Int64N(int64(tallyLingerMax-linger))))
+		r.dueIn(tallyLinger + time.Duration(rand.Int64N(int64(tallyLingerMax-tallyLinger))))
 	}
 }
 
@@ -240,6 +252,22 @@ func (r *Reports) answered(sequence uint64, wasTaken bool) {
 		r.counting.ReportsDropped.Add(uint64(len(answered.entries)))
 	}
 	r.wake()
+}
+
+// streamBegins: what was counted before deposits nothing, in a batch that is repeated either.
+func (r *Reports) streamBegins() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, counter := range r.dirty {
+		counter.forgetStarts()
+	}
+	for _, batch := range r.resend {
+		for _, entry := range batch.entries {
+			if tally := entry.GetTally(); tally != nil {
+				tally.FirstAttempts = 0
+			}
+		}
+	}
 }
 
 // broken: what was not answered goes once more, on the next stream.

@@ -16,7 +16,7 @@ var (
 	failure = rules.Outcome{Kind: rules.Failure}
 )
 
-func TestSuccessesWaitATenthOfASecondAndAFailureTakesThemAlongAtOnce(t *testing.T) {
+func TestSuccessesWaitTenMillisecondsAndAFailureTakesThemAlongAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reports := NewReports(&Counting{})
 		begun := time.Now()
@@ -24,9 +24,9 @@ func TestSuccessesWaitATenthOfASecondAndAFailureTakesThemAlongAtOnce(t *testing.
 		if due, isDue := reports.dueAt(); !isDue || due.Sub(begun) != linger {
 			t.Errorf("due in %v", due.Sub(begun))
 		}
-		time.Sleep(30 * time.Millisecond)
+		time.Sleep(3 * time.Millisecond)
 		reports.Push([]byte("p"), &failure)
-		if due, _ := reports.dueAt(); due.Sub(begun) != 30*time.Millisecond {
+		if due, _ := reports.dueAt(); due.Sub(begun) != 3*time.Millisecond {
 			t.Errorf("due in %v", due.Sub(begun))
 		}
 		if entries := len(reports.take().entries); entries != 2 {
@@ -41,7 +41,7 @@ func TestTalliesAloneWaitATenthToAWholeSecond(t *testing.T) {
 			reports := NewReports(&Counting{})
 			reports.Tally(&Heard{counter: newCounter("payments", 1, 0)}, &success)
 			due, isDue := reports.dueAt()
-			if wait := time.Until(due); !isDue || wait < linger || wait > tallyLingerMax {
+			if wait := time.Until(due); !isDue || wait < tallyLinger || wait > tallyLingerMax {
 				t.Errorf("due in %v", wait)
 			}
 		}
@@ -188,4 +188,34 @@ func TestDependenciesAreBoundedAndThoseNotCalledAreForgotten(t *testing.T) {
 
 func vectorsText(i int) string {
 	return strings.Repeat("i", i%7) + string(rune('a'+i%26)) + time.Duration(i).String()
+}
+
+func TestStartsOfBeforeAStreamDepositNothingRepeatedOrNot(t *testing.T) {
+	reports := NewReports(&Counting{})
+	heard := &Heard{counter: newCounter("payments", 1, 0)}
+	expect := func(starts, successes uint32) {
+		t.Helper()
+		if tally := reports.take().entries[0].GetTally(); tally.GetFirstAttempts() != starts || tally.GetSuccesses() != successes {
+			t.Errorf("%v", tally)
+		}
+	}
+	reports.Tally(heard, &success)
+	expect(1, 1)
+	reports.broken()
+	reports.Tally(heard, &success)
+	reports.streamBegins()
+	expect(0, 1)
+	expect(0, 1)
+	reports.Tally(heard, &success)
+	expect(1, 1)
+}
+
+func TestAFailureThatALaterStateHasOvertakenWaitsLikeASuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reports := NewReports(&Counting{})
+		reports.TallyLate(&Heard{counter: newCounter("payments", 1, 0)}, &failure)
+		if due, _ := reports.dueAt(); time.Until(due) < tallyLinger {
+			t.Errorf("due in %v", time.Until(due))
+		}
+	})
 }

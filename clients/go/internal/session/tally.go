@@ -33,7 +33,9 @@ type cell struct {
 }
 
 type counts struct {
-	byKind     [rules.Cancelled + 1]uint32
+	byKind [rules.Cancelled + 1]uint32
+	// starts since the present stream began.
+	starts     uint32
 	slow       uint32
 	latencySum rules.Nanos
 }
@@ -57,6 +59,7 @@ func (c *Counter) note(outcome *rules.Outcome) {
 	cell.mu.Lock()
 	defer cell.mu.Unlock()
 	count(&cell.counts.byKind[outcome.Kind], 1)
+	count(&cell.counts.starts, 1)
 	if !outcome.HasLatency {
 		return
 	}
@@ -78,10 +81,23 @@ func (c *Counter) take() *pb.Tally {
 		for kind, n := range taken.byKind {
 			count(&all.byKind[kind], n)
 		}
+		count(&all.starts, taken.starts)
 		count(&all.slow, taken.slow)
 		all.latencySum = all.latencySum.Add(taken.latencySum)
 	}
 	return all.tally(c.dependency, c.epoch)
+}
+
+// forgetStarts: a stream begins, and what was counted before it deposits nothing. A fleet that was
+// alone for a while had its own budgets of those attempts; told all at once they would be a lump of
+// retries just when the service is back.
+func (c *Counter) forgetStarts() {
+	for i := range c.cells {
+		cell := &c.cells[i]
+		cell.mu.Lock()
+		cell.counts.starts = 0
+		cell.mu.Unlock()
+	}
 }
 
 func (all *counts) tally(dependency string, epoch uint64) *pb.Tally {
@@ -92,9 +108,10 @@ func (all *counts) tally(dependency string, epoch uint64) *pb.Tally {
 		return sum
 	}
 	tally := &pb.Tally{
-		Dependency: dependency,
-		Epoch:      epoch,
-		Successes:  of(rules.Success),
+		Dependency:    dependency,
+		Epoch:         epoch,
+		FirstAttempts: all.starts,
+		Successes:     of(rules.Success),
 		// It could not be reached: for the breaker a failure like any.
 		Failures:   of(rules.Failure, rules.NotSent),
 		Timeouts:   of(rules.Timeout),
@@ -104,10 +121,7 @@ func (all *counts) tally(dependency string, epoch uint64) *pb.Tally {
 		Slow:       all.slow,
 		LatencySum: WriteDuration(all.latencySum),
 	}
-	for _, ends := range []uint32{tally.Successes, tally.Failures, tally.Timeouts, tally.Throttled, tally.Rejected, tally.Ignored} {
-		count(&tally.FirstAttempts, ends)
-	}
-	if tally.FirstAttempts == 0 {
+	if all.byKind == (counts{}).byKind {
 		return nil
 	}
 	return tally

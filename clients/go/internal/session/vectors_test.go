@@ -143,6 +143,7 @@ type policyVector struct {
 	OpenFor          *wireDuration  `json:"open_for"`
 	OpenMax          *wireDuration  `json:"open_max"`
 	SlowAfter        *wireDuration  `json:"slow_after"`
+	BreakerOff       bool           `json:"breaker_off"`
 }
 
 func (v *policyVector) proto(t *testing.T) *pb.ClientPolicy {
@@ -156,7 +157,7 @@ func (v *policyVector) proto(t *testing.T) *pb.ClientPolicy {
 		InitialDelay: v.InitialDelay.proto(t), MaxDelay: v.MaxDelay.proto(t), MinDelay: v.MinDelay.proto(t),
 		MinAttemptTime: v.MinAttemptTime.proto(t), PushbackMax: v.PushbackMax.proto(t),
 		PushbackSpread: v.PushbackSpread.proto(t), BudgetTtl: v.BudgetTTL.proto(t),
-		OpenFor: v.OpenFor.proto(t), OpenMax: v.OpenMax.proto(t), SlowAfter: v.SlowAfter.proto(t),
+		BreakerOff: v.BreakerOff, OpenFor: v.OpenFor.proto(t), OpenMax: v.OpenMax.proto(t), SlowAfter: v.SlowAfter.proto(t),
 	}
 }
 
@@ -180,6 +181,7 @@ func TestClientPolicyVectors(t *testing.T) {
 		OpenMax          vectors.Nanos `json:"open_max_ns"`
 		SlowAfter        vectors.Nanos `json:"slow_after_ns"`
 		FloorMicros      vectors.Nanos `json:"floor_micros_per_second"`
+		BreakerOff       bool          `json:"breaker_off"`
 	}
 	type vector struct {
 		vectors.Named
@@ -209,7 +211,7 @@ func TestClientPolicyVectors(t *testing.T) {
 			BudgetRatio: rules.PPM(v.Expected.BudgetRatio), BudgetFloorMicros: uint64(v.Expected.FloorMicros),
 			BudgetTTL: rules.Nanos(v.Expected.BudgetTTL), OpenFor: rules.Nanos(v.Expected.OpenFor),
 			OpenMultiplier: v.Expected.OpenMultiplier, OpenMax: rules.Nanos(v.Expected.OpenMax),
-			SlowAfter: rules.Nanos(v.Expected.SlowAfter),
+			SlowAfter: rules.Nanos(v.Expected.SlowAfter), BreakerOff: v.Expected.BreakerOff,
 		}
 		if v.Expected.MaxAttempts != nil {
 			want.MaxAttempts = *v.Expected.MaxAttempts
@@ -308,6 +310,8 @@ func TestTallyVectors(t *testing.T) {
 			Kind       string         `json:"kind"`
 			Latency    *vectors.Nanos `json:"latency_ns"`
 			SlowAfter  vectors.Nanos  `json:"slow_after_ns"`
+			// StreamBegins is no attempt.
+			StreamBegins bool `json:"stream_begins"`
 		} `json:"ended"`
 		Expected []tally `json:"expected"`
 	}
@@ -319,6 +323,10 @@ func TestTallyVectors(t *testing.T) {
 		reports := NewReports(&Counting{})
 		counters := map[key]*Counter{}
 		for _, ended := range v.Ended {
+			if ended.StreamBegins {
+				reports.streamBegins()
+				continue
+			}
 			at := key{ended.Dependency, ended.Epoch}
 			if counters[at] == nil {
 				counters[at] = newCounter(ended.Dependency, ended.Epoch, 0)
