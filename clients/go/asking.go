@@ -31,6 +31,8 @@ type made struct {
 	isFleet bool
 	onState *session.Heard
 	here    *rules.Permit
+	// begunIn is the epoch that the service had pushed when a local attempt began; 0: none.
+	begunIn uint64
 }
 
 func (m *made) isNothing() bool { return !m.isFleet && m.onState == nil && m.here == nil }
@@ -62,12 +64,19 @@ func (p *Permit) ask(ctx context.Context) *Denied {
 			return denial
 		}
 	}
+	held, refused := p.holdBack(ctx)
+	if refused != nil {
+		return refused
+	}
+	if held > 0 {
+		now = time.Now()
+	}
 	grant, denial, err := p.askFleet(ctx, nil)
 	switch {
 	case err == nil && denial == nil:
 		p.told()
 		p.client.local.withKnown(p.question.dependency, (*rules.Local).LetGo)
-		return p.granted(ctx, fleetTerms(&grant), now)
+		return p.granted(ctx, fleetTerms(&grant).less(held), now)
 	case err == nil:
 		p.told()
 		p.remember(denial)
@@ -80,7 +89,7 @@ func (p *Permit) ask(ctx context.Context) *Denied {
 	case errors.Is(err, session.ErrNoDelay) && p.isRetry():
 		return final(ByFleet, ReasonUnreadable, err.Error())
 	default:
-		return p.askNobody(ctx, now)
+		return p.askNobody(ctx, now, held)
 	}
 }
 
@@ -181,15 +190,13 @@ func (p *Permit) request(ctx context.Context, confirm []byte) (*pb.AcquireReques
 		request.TimeLeft = session.WriteDuration(left.Time)
 	}
 	if confirm == nil && p.previous != nil {
-		if request.Previous = p.previous.onTheWire(p); request.Previous == nil {
-			return nil, errUnasked
-		}
+		request.Previous = p.previous.onTheWire()
 	}
 	return request, nil
 }
 
 // askNobody decides without the service.
-func (p *Permit) askNobody(ctx context.Context, askedAt time.Time) *Denied {
+func (p *Permit) askNobody(ctx context.Context, askedAt time.Time, held rules.Nanos) *Denied {
 	question := rules.Question{Attempt: p.attempt, Safe: p.question.isSafe(), Left: timeLeft(ctx)}
 	if p.previous != nil {
 		question.Previous = &p.previous.outcome
@@ -197,7 +204,7 @@ func (p *Permit) askNobody(ctx context.Context, askedAt time.Time) *Denied {
 		question.IsCounted = p.previous.isCountedHere
 		p.previous.isCountedHere = true
 	}
-	return p.decideHere(ctx, askedAt, func(l *rules.Local, policy *rules.Policy, strictness rules.Strictness, now rules.Time) (rules.Grant, *rules.Denial) {
+	return p.decideHere(ctx, askedAt, held, func(l *rules.Local, policy *rules.Policy, strictness rules.Strictness, now rules.Time) (rules.Grant, *rules.Denial) {
 		question.Strictness = strictness
 		return l.Ask(policy, &question, now, draws())
 	})
@@ -205,7 +212,7 @@ func (p *Permit) askNobody(ctx context.Context, askedAt time.Time) *Denied {
 
 type localRule func(*rules.Local, *rules.Policy, rules.Strictness, rules.Time) (rules.Grant, *rules.Denial)
 
-func (p *Permit) decideHere(ctx context.Context, askedAt time.Time, rule localRule) *Denied {
+func (p *Permit) decideHere(ctx context.Context, askedAt time.Time, held rules.Nanos, rule localRule) *Denied {
 	c := p.client
 	if c.link != nil && c.noDecision == DenyAll {
 		return undecided()
@@ -228,7 +235,7 @@ func (p *Permit) decideHere(ctx context.Context, askedAt time.Time, rule localRu
 	if c.isTesting {
 		grant.Delay = 0
 	}
-	return p.granted(ctx, localTerms(&grant), askedAt)
+	return p.granted(ctx, localTerms(&grant).less(held), askedAt)
 }
 
 func undecided() *Denied {

@@ -160,11 +160,9 @@ func (p *Permit) obtain(ctx context.Context) *Denied {
 			p.Release()
 			wasGranted = true
 		}
-		if !p.question.waits || p.client.isTesting || (wasGranted && p.isRetry()) {
-			return denial
-		}
 		wait, again := rules.AskAgain(denial.rules(), timeLeft(ctx))
-		if !again {
+		if !again || !p.question.waits || p.client.isTesting || (wasGranted && p.isRetry()) {
+			p.tell()
 			return denial
 		}
 		timer := time.NewTimer(wait.Duration())

@@ -21,7 +21,7 @@ type settings struct {
 	follow       []string
 	policy       LocalPolicy
 	tls          *tls.Config
-	token        string
+	token        func(context.Context) (string, error)
 	dial         func(ctx context.Context, address string) (net.Conn, error)
 	log          *slog.Logger
 	isBypassed   bool
@@ -82,7 +82,14 @@ func WithLocalPolicy(policy LocalPolicy) Option {
 func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
 
 // WithToken goes with each request as a bearer token.
-func WithToken(token string) Option { return func(s *settings) { s.token = token } }
+func WithToken(token string) Option {
+	return WithTokenSource(func(context.Context) (string, error) { return token, nil })
+}
+
+// WithTokenSource is read anew for each request, for tokens that do not last.
+func WithTokenSource(token func(context.Context) (string, error)) Option {
+	return func(s *settings) { s.token = token }
+}
 
 // WithDialer makes connections in another way, for example over a Unix socket.
 func WithDialer(dial func(ctx context.Context, address string) (net.Conn, error)) Option {

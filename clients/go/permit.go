@@ -55,6 +55,12 @@ func localTerms(grant *rules.Grant) terms {
 	}
 }
 
+// less: so much of the delay has passed already.
+func (t terms) less(passed rules.Nanos) terms {
+	t.delay = t.delay.Sub(passed)
+	return t
+}
+
 func newPermit(client *Client, dependency string, options []CallOption) *Permit {
 	p := &Permit{asking: asking{client: client, question: newQuestion(dependency), attempt: 1, callID: rand.Uint64()}}
 	for _, option := range options {
@@ -81,6 +87,7 @@ func (p *Permit) granted(ctx context.Context, terms terms, askedAt time.Time) *D
 	delay, fits := rules.ClampDelay(terms.delay, timeLeft(ctx))
 	terms.usableAt = now.Add(delay.Duration())
 	p.terms = terms
+	p.begins()
 	if !fits {
 		p.Release()
 		return tooLate(ctx, terms.delay)
@@ -154,7 +161,7 @@ func (p *Permit) wait(ctx context.Context) *Denied {
 		if denial := p.sleep(ctx); denial != nil {
 			return denial
 		}
-		if p.heedSuspend(); timeLeft(ctx).Reaches(0) {
+		if slept := p.heedSuspend(); timeLeft(ctx).Reaches(slept) {
 			return tooLate(ctx, 0)
 		}
 		if p.lives > 0 && time.Since(p.usableAt) >= p.lives {
@@ -165,12 +172,14 @@ func (p *Permit) wait(ctx context.Context) *Denied {
 			continue
 		}
 		if !p.confirm || p.isKnownToHold() {
+			p.begins()
 			return nil
 		}
 		if denial := p.confirmed(ctx); denial != nil {
 			return denial
 		}
 		if !p.confirm && p.Delay() == 0 {
+			p.begins()
 			return nil
 		}
 	}
@@ -207,13 +216,22 @@ func (p *Permit) sleep(ctx context.Context) *Denied {
 	}
 }
 
-// heedSuspend: the monotonic clock stood still while the machine slept, so all ends come earlier.
-func (p *Permit) heedSuspend() {
+// heedSuspend: the monotonic clock stood still while the machine slept, so all ends come earlier by
+// what is returned.
+func (p *Permit) heedSuspend() rules.Nanos {
 	suspended := p.client.clock.Suspended()
-	if slept := suspended - p.suspended; slept > 0 && !p.askedAt.IsZero() {
-		p.usableAt, p.askedAt = p.usableAt.Add(-slept), p.askedAt.Add(-slept)
-	}
+	slept := suspended - p.suspended
 	p.suspended = suspended
+	p.usableAt, p.askedAt = p.usableAt.Add(-slept), p.askedAt.Add(-slept)
+	return rules.NanosOf(slept)
+}
+
+// begins: the attempt is made now, as far as is known here. What was decided locally belongs to the
+// epoch that the service has pushed by now.
+func (p *Permit) begins() {
+	if p.made.here != nil && p.client.link != nil {
+		p.made.begunIn = p.client.pushed.Of(p.question.dependency).Heard().Epoch
+	}
 }
 
 // isKnownToHold: what the service pushes stands for a confirmation.
@@ -230,7 +248,7 @@ func (p *Permit) confirmed(ctx context.Context) *Denied {
 	p.confirm = false
 	askedAt := time.Now()
 	if permit := p.made.here; permit != nil {
-		return p.decideHere(ctx, askedAt, func(l *rules.Local, policy *rules.Policy, strictness rules.Strictness, now rules.Time) (rules.Grant, *rules.Denial) {
+		return p.decideHere(ctx, askedAt, 0, func(l *rules.Local, policy *rules.Policy, strictness rules.Strictness, now rules.Time) (rules.Grant, *rules.Denial) {
 			return l.Confirm(policy, permit, timeLeft(ctx), strictness, now, draws())
 		})
 	}
@@ -285,6 +303,7 @@ func (p *Permit) Retry(ctx context.Context, outcome Outcome) (*Permit, error) {
 		return nil, final(ByCaller, ReasonPermitVoid, "it was reported already")
 	}
 	if denial := next.ask(ctx); denial != nil {
+		next.tell()
 		return nil, denial
 	}
 	return &next, nil

@@ -15,6 +15,10 @@ type previous struct {
 	made    made
 	outcome rules.Outcome
 	isTold  bool
+	// wasHeldBack: the question with it was, once.
+	wasHeldBack bool
+	// isLate: the service has pushed a later state, so that its tally is in no hurry.
+	isLate bool
 	// isCountedHere: this process has counted a first attempt that the service had let go.
 	isCountedHere bool
 }
@@ -23,6 +27,10 @@ type previous struct {
 func (p *Permit) tell() {
 	if before := p.previous; before != nil && !before.isTold {
 		before.isTold = true
+		if before.isLate && !before.outcome.HasPushback {
+			p.client.link.Reports.TallyLate(before.made.onState, &before.outcome)
+			return
+		}
 		p.client.report(p.question.dependency, &before.made, &before.outcome)
 	}
 }
@@ -58,20 +66,19 @@ func mayHaveArrived(why error) bool {
 	}
 }
 
-// onTheWire goes with the question about the attempt after it. A first attempt made on pushed state is
-// told by its epoch, and one that was decided here by the epoch last heard of. A later one cannot be
-// told at all, which is nil, so that a call that has gone on alone ends alone.
-func (before *previous) onTheWire(p *Permit) *pb.Previous {
+// onTheWire goes with the question about the attempt after it. An attempt without a permit of the
+// service is told by an epoch: the one whose state it was made on, or the one last heard of when an
+// attempt that was decided here began. So a call that has gone on alone is with the fleet again at its
+// next question, and what failed before a transition does not count after it.
+func (before *previous) onTheWire() *pb.Previous {
 	told := &pb.Previous{Outcome: session.WriteOutcome(&before.outcome)}
 	switch {
 	case before.made.isFleet:
 		told.MadeUnder = &pb.Previous_Permit{Permit: before.made.fleet}
 	case before.made.onState != nil:
 		told.MadeUnder = &pb.Previous_Epoch{Epoch: before.made.onState.Epoch}
-	case p.attempt == 2:
-		told.MadeUnder = &pb.Previous_Epoch{Epoch: p.client.pushed.Of(p.question.dependency).Heard().Epoch}
 	default:
-		return nil
+		told.MadeUnder = &pb.Previous_Epoch{Epoch: before.made.begunIn}
 	}
 	return told
 }

@@ -153,6 +153,7 @@ func (s *supervisor) permission(ctx context.Context) *Denied {
 			wasGranted = true
 		}
 		if s.client.isTesting || ctx.Err() != nil {
+			s.permit.tell()
 			return denial
 		}
 		wait := min(max(denial.RetryAfter, rules.DelayMin.Duration()), rules.DelayMax.Duration())

@@ -10,15 +10,10 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
 	"github.com/holdoff/holdoff/clients/go"
 )
@@ -51,6 +46,7 @@ type step struct {
 	WithinMS         *int     `json:"within_ms"`
 	MS               int      `json:"ms"`
 	EveryMS          *int     `json:"every_ms"`
+	ForMS            int      `json:"for_ms"`
 	Action           string   `json:"action"`
 	Permit           string   `json:"permit"`
 	Outcome          *outcome `json:"outcome"`
@@ -69,24 +65,6 @@ type step struct {
 	OnDenied         string   `json:"on_denied"`
 	Fallback         *string  `json:"fallback"`
 	CancelAfterMS    *int     `json:"cancel_after_ms"`
-}
-
-type entry struct {
-	OK       *string           `json:"ok"`
-	Error    string            `json:"error"`
-	HTTP     int               `json:"http"`
-	Headers  map[string]string `json:"headers"`
-	GRPC     *uint32           `json:"grpc"`
-	Trailers map[string]string `json:"trailers"`
-	TakesMS  *int              `json:"takes_ms"`
-}
-
-type outcome struct {
-	Kind         string `json:"kind"`
-	PushbackMS   *int   `json:"pushback_ms"`
-	DoNotRetry   bool   `json:"do_not_retry"`
-	RetriedBelow bool   `json:"retried_below"`
-	StatusCode   uint32 `json:"status_code"`
 }
 
 type result map[string]any
@@ -223,6 +201,8 @@ func (p *player) step(s step) error {
 	case "drop":
 		p.permits[s.Permit].Release()
 		delete(p.permits, s.Permit)
+	case "repeat":
+		shown = p.repeat(s)
 	case "until_fleet":
 		shown = p.untilFleet(s, within)
 	default:
@@ -297,6 +277,22 @@ func (p *player) untilFleet(s step, within time.Duration) result {
 	return result{"back": false, "after_ms": time.Since(begun).Milliseconds()}
 }
 
+// repeat makes calls, one each every_ms, for so long.
+func (p *player) repeat(s step) result {
+	calls, succeeded, refused := 0, 0, 0
+	for begun := time.Now(); time.Since(begun) < millis(s.ForMS); time.Sleep(millis(or(s.EveryMS, 20))) {
+		shown := p.call(s)
+		calls++
+		if shown["value"] != nil {
+			succeeded++
+		}
+		if shown["runs"] == int64(0) {
+			refused++
+		}
+	}
+	return result{"calls": calls, "succeeded": succeeded, "refused": refused}
+}
+
 // options of a call, and its context.
 func (s step) options() ([]holdoff.CallOption, context.Context, context.CancelFunc) {
 	options := []holdoff.CallOption{holdoff.ClassifyBy(read)}
@@ -351,10 +347,10 @@ func (p *player) call(s step) result {
 	begun := time.Now()
 	var runs atomic.Int64
 	starts := []int64{}
-	function := func(ctx context.Context, _ holdoff.Attempt) (string, error) {
+	function := func(ctx context.Context, attempt holdoff.Attempt) (string, error) {
 		run := int(runs.Add(1)) - 1
 		starts = append(starts, time.Since(begun).Milliseconds())
-		return s.Function[min(run, len(s.Function)-1)].run(ctx, s.TakesMS)
+		return s.Function[min(run, len(s.Function)-1)].run(ctx, s.TakesMS, attempt)
 	}
 	if s.CancelAfterMS != nil {
 		timer := time.AfterFunc(millis(*s.CancelAfterMS), cancel)
@@ -403,67 +399,4 @@ func stopped(denial holdoff.Denial) result {
 		shown["retry_after_ms"] = denial.RetryAfter.Milliseconds()
 	}
 	return shown
-}
-
-// failure of the user's function.
-type failure struct{ entry entry }
-
-func (f failure) Error() string {
-	switch {
-	case f.entry.HTTP != 0:
-		return fmt.Sprintf("http %d", f.entry.HTTP)
-	case f.entry.GRPC != nil:
-		return fmt.Sprintf("grpc %d", *f.entry.GRPC)
-	default:
-		return f.entry.Error
-	}
-}
-
-func (e entry) run(ctx context.Context, takesMS int) (string, error) {
-	select {
-	case <-time.After(millis(or(e.TakesMS, takesMS))):
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
-	if e.OK != nil {
-		return *e.OK, nil
-	}
-	return "", failure{e}
-}
-
-func read(_ any, err error) holdoff.Outcome {
-	var f failure
-	switch {
-	case !errors.As(err, &f):
-		return holdoff.ClassifyError(err)
-	case f.entry.HTTP != 0:
-		header := http.Header{}
-		for name, value := range f.entry.Headers {
-			header.Set(name, value)
-		}
-		return holdoff.ClassifyHTTP(f.entry.HTTP, header)
-	case f.entry.GRPC != nil:
-		trailer := metadata.New(f.entry.Trailers)
-		return holdoff.ClassifyGRPC(status.Error(codes.Code(*f.entry.GRPC), "scripted"), trailer)
-	default:
-		return holdoff.ClassifyError(errors.New(f.entry.Error))
-	}
-}
-
-func (o *outcome) read() holdoff.Outcome {
-	kinds := map[string]func() holdoff.Outcome{
-		"success": holdoff.Success, "failure": holdoff.Failure, "timeout": holdoff.TimedOut, "not_sent": holdoff.NotSent,
-		"throttled": holdoff.Throttled, "rejected": holdoff.Rejected, "ignored": holdoff.Ignored, "cancelled": holdoff.Cancelled,
-	}
-	told := kinds[o.Kind]().WithStatusCode(o.StatusCode)
-	if o.PushbackMS != nil {
-		told = told.WithPushback(millis(*o.PushbackMS))
-	}
-	if o.DoNotRetry {
-		told = told.WithDoNotRetry()
-	}
-	if o.RetriedBelow {
-		told = told.WithRetriedBelow()
-	}
-	return told
 }

@@ -34,8 +34,8 @@ type Endpoint struct {
 // Dialer makes connections.
 type Dialer struct {
 	Endpoints []Endpoint
-	// Token goes with each request where it is not empty.
-	Token string
+	// Token is read for each request, and goes with it; nil where there is none.
+	Token func(context.Context) (string, error)
 	// Dial replaces TCP where it is not nil.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
@@ -103,7 +103,7 @@ func (d *Dialer) options(index int, taken *atomic.Bool) []grpc.DialOption {
 			return conn, err
 		}),
 	}
-	if d.Token != "" {
+	if d.Token != nil {
 		options = append(options, grpc.WithPerRPCCredentials(bearer{token: d.Token, isSecret: endpoint.TLS != nil}))
 	}
 	return options
@@ -111,12 +111,16 @@ func (d *Dialer) options(index int, taken *atomic.Bool) []grpc.DialOption {
 
 // bearer is a token of the caller's. Over plain text it goes too: whoever configures both wants that.
 type bearer struct {
-	token    string
+	token    func(context.Context) (string, error)
 	isSecret bool
 }
 
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"authorization": "Bearer " + b.token}, nil
+func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	token, err := b.token(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"authorization": "Bearer " + token}, nil
 }
 
 func (b bearer) RequireTransportSecurity() bool { return b.isSecret }
