@@ -49,8 +49,9 @@ public final class LocalRecord {
      * The attempt before.
      *
      * @param permit null: the service let it go
+     * @param isNew without a permit: this record has not heard of it yet
      */
-    public record Before(LocalPermit permit, Outcome outcome) {}
+    public record Before(LocalPermit permit, Outcome outcome, boolean isNew) {}
 
     /** Yes or no. */
     public sealed interface Answer permits Granted, Refused {}
@@ -87,7 +88,7 @@ public final class LocalRecord {
     /** Tells how the attempt before ended, and asks for the next one. */
     public Answer retry(Asked asked, long attempt, Before before, boolean isRepeatable, long now) {
         LocalPermit permit = before.permit();
-        if (permit == null && attempt == 2) {
+        if (permit == null && attempt == 2 && before.isNew()) {
             budget.deposit(asked.policy(), 1, now);
             if (asked.mode() == Mode.ALL) {
                 note(asked.policy(), before.outcome(), false, now);

@@ -78,7 +78,7 @@ final class LocalVectorsTest {
                 permit = permits.get(step.text("permit"));
             }
             boolean isIdempotent = step.flag("idempotent", true);
-            Before before = new Before(permit, outcome);
+            Before before = new Before(permit, outcome, true);
             return record.retry(asked(step), step.count("attempt"), before, isIdempotent, now);
         }
 

@@ -1,0 +1,17 @@
+package io.holdoff.client;
+
+import com.google.protobuf.ByteString;
+import io.holdoff.client.link.OnState;
+import io.holdoff.client.rules.LocalPermit;
+
+/** Under what an attempt is made. */
+sealed interface Made {
+    /** A permit of the service. */
+    record Fleet(ByteString permit) implements Made {}
+
+    /** No permit: the service has let first attempts go. */
+    record OnPushed(OnState on) implements Made {}
+
+    /** A decision of this process. */
+    record Local(LocalPermit permit) implements Made {}
+}
