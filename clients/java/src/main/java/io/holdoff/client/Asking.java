@@ -186,7 +186,7 @@ final class Asking {
     }
 
     private Optional<Denied> settled() {
-        if (OwnWords.time(timeLeft()).isPresent()) {
+        if (deadline != null && OwnWords.time(timeLeft()).isPresent()) {
             String detail = "the caller's deadline has passed";
             return Optional.of(Denied.byCaller(DenialReason.DEADLINE, detail));
         }

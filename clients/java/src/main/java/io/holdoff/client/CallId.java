@@ -4,29 +4,34 @@ import io.holdoff.client.link.Entropy;
 import java.util.HexFormat;
 
 /**
- * The name of a call, the same for all of its attempts. It is written only where a question is
- * asked: most calls on pushed state never need it.
+ * The name of a call, the same for all of its attempts. It is drawn where a question is asked
+ * first: most calls on pushed state never need it.
  */
 final class CallId {
     private final String given;
-    private final long drawn;
+    private String drawn;
 
-    private CallId(String given, long drawn) {
+    private CallId(String given) {
         this.given = given;
-        this.drawn = drawn;
     }
 
     /** {@code given} may be null. */
     static CallId of(String given) {
-        return given == null ? draw() : new CallId(given, 0);
+        return new CallId(given);
     }
 
     static CallId draw() {
-        return new CallId(null, Entropy.number());
+        return new CallId(null);
     }
 
     @Override
-    public String toString() {
-        return given == null ? HexFormat.of().toHexDigits(drawn) : given;
+    public synchronized String toString() {
+        if (given != null) {
+            return given;
+        }
+        if (drawn == null) {
+            drawn = HexFormat.of().toHexDigits(Entropy.number());
+        }
+        return drawn;
     }
 }

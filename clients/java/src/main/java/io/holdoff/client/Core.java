@@ -29,12 +29,15 @@ record Core(
     /** How the attempt ended that was made so. */
     void report(String dependency, Made made, Outcome outcome) {
         boolean isUrgent = outcome.kind().isUrgent();
-        if (made instanceof Made.OnPushed pushed) {
+        if (made instanceof Made.Local own) {
+            local.report(dependency, own.permit(), outcome);
+        } else if (link == null) {
+            // Permits and states of the service exist only where there is one.
+            return;
+        } else if (made instanceof Made.OnPushed pushed) {
             Telling.tell(this, dependency, pushed.on(), outcome);
         } else if (made instanceof Made.Fleet fleet) {
             link.reports().push(fleet.permit(), outcome, isUrgent);
-        } else if (made instanceof Made.Local own) {
-            local.report(dependency, own.permit(), outcome);
         }
     }
 

@@ -144,6 +144,44 @@ public final class Holdoff implements AutoCloseable {
     }
 
     /**
+     * A task that is restarted when it throws, after a coordinated and jittered delay.
+     *
+     * <pre>{@code
+     * holdoff.supervise("consumer/orders", attempt -> consume())
+     *         .healthyAfter(Duration.ofSeconds(30))
+     *         .start("orders");
+     * }</pre>
+     *
+     * @param <T> what the task returns
+     * @param <E> what it throws
+     * @param name that of a dependency: the task's own, or what it cannot do without
+     * @param task runs until it returns or throws
+     * @return a supervisor, to be run or started
+     */
+    public <T, E extends Exception> Supervisor<T, E> supervise(String name, Operation<T, E> task) {
+        return new Supervisor<>(core, Question.of(name), task);
+    }
+
+    /**
+     * A health check that is run again and again, when the service says: spread over the fleet, or
+     * left to others whose verdict is told instead. Where a policy plans no checks, and without
+     * the service, it runs on a schedule of its own.
+     *
+     * <pre>{@code
+     * holdoff.check("payments", check -> ping(check.timeout()))
+     *         .told(finding -> log(finding))
+     *         .start("payments-check");
+     * }</pre>
+     *
+     * @param dependency what is checked
+     * @param check makes one check
+     * @return a checker, to be run or started
+     */
+    public Checker check(String dependency, Checker.HealthCheck check) {
+        return new Checker(core, dependency, check);
+    }
+
+    /**
      * Why a call was given up that ended with this exception: in itself, among its suppressed
      * ones, or in one of its causes.
      *
@@ -179,16 +217,22 @@ public final class Holdoff implements AutoCloseable {
         if (link == null) {
             return false;
         }
+        long begun = System.nanoTime();
+        if (!within(link.connect(), timeout.toNanos()).orElse(false)) {
+            return false;
+        }
+        long left = timeout.toNanos() - (System.nanoTime() - begun);
+        // What is not heard of by then is asked for.
+        within(hearAllWished(link.pushed()), Math.min(left, core.timeout()));
+        return true;
+    }
+
+    private static <T> Optional<T> within(CompletableFuture<T> future, long nanos)
+            throws InterruptedException {
         try {
-            if (!link.connect().get(timeout.toNanos(), TimeUnit.NANOSECONDS)) {
-                return false;
-            }
-            long patience = Math.min(timeout.toNanos(), core.timeout());
-            hearAllWished(link.pushed()).get(patience, TimeUnit.NANOSECONDS);
-            return true;
+            return Optional.ofNullable(future.get(Math.max(0, nanos), TimeUnit.NANOSECONDS));
         } catch (TimeoutException late) {
-            // What is not heard of is asked for.
-            return link.connect().getNow(true);
+            return Optional.empty();
         } catch (ExecutionException impossible) {
             throw new IllegalStateException(impossible);
         }

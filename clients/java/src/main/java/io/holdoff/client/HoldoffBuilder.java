@@ -29,6 +29,7 @@ import java.util.function.Supplier;
 public final class HoldoffBuilder {
     private static final Duration TIMEOUT_MAX = Duration.ofSeconds(10);
     private static final int NAME_BYTES_MAX = 200;
+    private static final long LOOK_EVERY = 1_000_000_000L;
 
     private List<String> endpoints = List.of("http://127.0.0.1:7460");
     private String service = Identity.service();
@@ -219,11 +220,22 @@ public final class HoldoffBuilder {
         Mode mode = onNoDecision == OnNoDecision.ALLOW ? Mode.RETRIES_ONLY : Mode.ALL;
         Local local = new Local(own, mode, clock, pushed);
         Link link = new Link(loop, dialer(), hello(), pushed, counting, warnings);
+        lookForSleep(loop, clock);
         long nanos = timeout.toNanos();
         return new Holdoff(
                 new Core(
                         loop, link, false, nanos, onNoDecision, local, clock, counting, warnings,
                         executor));
+    }
+
+    /** What was pushed is not valid for longer because the machine slept. */
+    private static void lookForSleep(Loop loop, Clock clock) {
+        loop.after(
+                LOOK_EVERY,
+                () -> {
+                    clock.look();
+                    lookForSleep(loop, clock);
+                });
     }
 
     static Holdoff testing() {

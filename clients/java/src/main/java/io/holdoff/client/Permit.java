@@ -52,6 +52,9 @@ public final class Permit implements Decision, AutoCloseable {
     /** In which the service granted it. Null: it did not. */
     private Long epoch;
 
+    /** There is nothing to wait for. */
+    private boolean isAtOnce;
+
     /** How long the machine had been suspended when it was granted; -1: not looked at. */
     private long slept = -1;
 
@@ -78,11 +81,17 @@ public final class Permit implements Decision, AutoCloseable {
         return tooLate.isPresent() ? permit.giveUp(tooLate.get()) : permit;
     }
 
-    /** No delay, no end. */
+    /** No delay, no end: the clock need not be read. */
+    private Permit(Asking asking, OnState on) {
+        this.asking = asking;
+        this.core = asking.core;
+        this.made = new AtomicReference<>(new Made.OnPushed(on));
+        this.suggestedTimeout = null;
+        this.isAtOnce = true;
+    }
+
     static Permit onState(Asking asking, OnState on) {
-        Terms terms = new Terms(new Made.OnPushed(on), 0, null, false, false, null, null);
-        long now = System.nanoTime();
-        return new Permit(asking, terms, now, now);
+        return new Permit(asking, on);
     }
 
     /**
@@ -100,7 +109,9 @@ public final class Permit implements Decision, AutoCloseable {
      * @return zero where it may be made now
      */
     public Duration delay() {
-        return Duration.ofNanos(Math.max(0, usableAt - System.nanoTime()));
+        return isAtOnce
+                ? Duration.ZERO
+                : Duration.ofNanos(Math.max(0, usableAt - System.nanoTime()));
     }
 
     /**
@@ -304,6 +315,9 @@ public final class Permit implements Decision, AutoCloseable {
 
     /** Until the attempt may be made. */
     Decision hold() throws InterruptedException {
+        if (isAtOnce) {
+            return this;
+        }
         Permit permit = this;
         for (int round = 0; round < ROUNDS_MAX; round++) {
             try {
@@ -340,6 +354,9 @@ public final class Permit implements Decision, AutoCloseable {
 
     /** The same without blocking a thread. */
     CompletableFuture<Decision> holdLater(Pending pending, int round) {
+        if (isAtOnce) {
+            return CompletableFuture.completedFuture(this);
+        }
         if (round >= ROUNDS_MAX) {
             return CompletableFuture.completedFuture(giveUp(tooManyRounds()));
         }

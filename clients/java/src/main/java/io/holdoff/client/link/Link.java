@@ -1,15 +1,20 @@
 package io.holdoff.client.link;
 
 import com.google.protobuf.ByteString;
+import io.grpc.CallOptions;
 import io.grpc.ManagedChannel;
 import io.holdoff.client.Outcome;
 import io.holdoff.client.link.Course.End;
 import io.holdoff.client.v1.AcquireRequest;
+import io.holdoff.client.v1.CheckResult;
+import io.holdoff.client.v1.CoordinatorServiceGrpc;
 import io.holdoff.client.v1.Hello;
+import io.holdoff.client.v1.PlanCheckRequest;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
@@ -61,6 +66,7 @@ public final class Link {
         reports = new Reports(counting, () -> loop.execute(this::scheduleReport));
         course = new Course(dialer.count(), System.nanoTime());
         loop.execute(() -> prepared = channel(0));
+        loop.execute(Prepare::messages);
     }
 
     public Reports reports() {
@@ -98,6 +104,47 @@ public final class Link {
         CompletableFuture<Boolean> connected = new CompletableFuture<>();
         loop.execute(() -> connect(connected));
         return connected;
+    }
+
+    /**
+     * Asks when to check next, on the connection that stands or is opened for it. It neither opens
+     * nor shuts the gate: nobody waits for a plan, and a service that answers calls may have none.
+     *
+     * @param last how the last check ended, or null
+     */
+    public CompletableFuture<PlanAnswer> planCheck(String dependency, CheckResult last, long timeout) {
+        if (isShut()) {
+            return CompletableFuture.completedFuture(PlanAnswer.none(NoAnswer.AWAY));
+        }
+        PlanCheckRequest.Builder request =
+                PlanCheckRequest.newBuilder()
+                        .setNamespace(hello.getNamespace())
+                        .setDependency(dependency)
+                        .setChecker(hello.getCaller());
+        if (last != null) {
+            request.setLastResult(last);
+        }
+        CompletableFuture<PlanAnswer> answer = new CompletableFuture<>();
+        ScheduledFuture<?> late =
+                loop.after(timeout, () -> answer.complete(PlanAnswer.none(NoAnswer.LATE)));
+        connect().thenAccept(isThere -> plan(isThere, request.build(), answer));
+        return answer.whenComplete((said, error) -> Loop.cancel(late));
+    }
+
+    private void plan(
+            boolean isThere, PlanCheckRequest request, CompletableFuture<PlanAnswer> answer) {
+        if (!isThere || connection == null) {
+            answer.complete(PlanAnswer.none(NoAnswer.AWAY));
+            return;
+        }
+        CallOptions options = CallOptions.DEFAULT.withDeadlineAfter(10, TimeUnit.SECONDS);
+        Unary.One.call(
+                this,
+                connection.channel(),
+                CoordinatorServiceGrpc.getPlanCheckMethod(),
+                options,
+                request,
+                (response, status) -> answer.complete(PlanAnswer.of(response, status)));
     }
 
     /** Sends what is queued at once. */
@@ -311,11 +358,6 @@ public final class Link {
         if (connection == null && isShut()) {
             begin();
         }
-    }
-
-    /** The connection that stands, for single requests beside the stream; or null. */
-    Connection connection() {
-        return connection;
     }
 
     private void pollFarewell(long until, CompletableFuture<Void> closed) {

@@ -27,6 +27,11 @@ final class Tallies {
 
     private final Map<Key, Counter> counters = new HashMap<>();
 
+    /** Mostly the same is counted again. */
+    private Key last;
+
+    private Counter lastCounter;
+
     private record Key(String dependency, long epoch) {}
 
     private static final class Counter {
@@ -38,11 +43,26 @@ final class Tallies {
         private int ignored;
         private int slow;
         private long latencySum;
+
+        private void add(Duration latency, OnState on) {
+            long nanos = Nanos.of(latency);
+            slow += on.slowAfter() != 0 && !Nanos.less(nanos, on.slowAfter()) ? 1 : 0;
+            latencySum = Nanos.add(latencySum, Nanos.min(nanos, Nanos.DAY));
+        }
     }
 
     /** Counts an attempt that ended. False: there is no room. */
     boolean note(String dependency, OnState on, Outcome outcome) {
-        Key key = new Key(dependency, on.epoch());
+        boolean isLast = last != null && last.epoch() == on.epoch() && last.dependency().equals(dependency);
+        if (!isLast && !look(new Key(dependency, on.epoch()))) {
+            return false;
+        }
+        count(lastCounter, outcome);
+        outcome.latency().ifPresent(latency -> lastCounter.add(latency, on));
+        return true;
+    }
+
+    private boolean look(Key key) {
         Counter counter = counters.get(key);
         if (counter == null) {
             if (counters.size() >= COUNTERS_MAX) {
@@ -51,8 +71,8 @@ final class Tallies {
             counter = new Counter();
             counters.put(key, counter);
         }
-        count(counter, outcome);
-        outcome.latency().ifPresent(new Took(counter, on)::add);
+        last = key;
+        lastCounter = counter;
         return true;
     }
 
@@ -68,15 +88,6 @@ final class Tallies {
         }
     }
 
-    private record Took(Counter counter, OnState on) {
-        void add(Duration latency) {
-            long nanos = Nanos.of(latency);
-            boolean isSlow = on.slowAfter() != 0 && !Nanos.less(nanos, on.slowAfter());
-            counter.slow += isSlow ? 1 : 0;
-            counter.latencySum = Nanos.add(counter.latencySum, Nanos.min(nanos, Nanos.DAY));
-        }
-    }
-
     /** As it may be said on the wire: at most a day. */
     static long latency(Duration took) {
         return Nanos.min(Nanos.of(took), Nanos.DAY);
@@ -84,6 +95,8 @@ final class Tallies {
 
     /** Takes so many at most. */
     List<ReportEntry> take(int most) {
+        last = null;
+        lastCounter = null;
         List<ReportEntry> taken = new ArrayList<>(Math.min(most, counters.size()));
         Iterator<Map.Entry<Key, Counter>> each = counters.entrySet().iterator();
         while (each.hasNext() && taken.size() < most) {

@@ -105,4 +105,27 @@ public record Policy(
                 openMax,
                 slowAfter);
     }
+
+    /** With another shortest and longest ceiling. */
+    public Policy withDelays(long initial, long max) {
+        return new Policy(
+                maxAttempts,
+                strategy,
+                initial,
+                multiplier,
+                max,
+                minDelay,
+                jitter,
+                jitterProportion,
+                minAttemptTime,
+                pushbackMax,
+                pushbackSpread,
+                budgetRatioPpm,
+                budgetTtl,
+                floorMicrosPerSecond,
+                openFor,
+                openMultiplier,
+                openMax,
+                slowAfter);
+    }
 }
