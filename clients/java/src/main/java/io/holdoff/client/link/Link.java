@@ -127,13 +127,12 @@ public final class Link {
         CompletableFuture<PlanAnswer> answer = new CompletableFuture<>();
         ScheduledFuture<?> late =
                 loop.after(timeout, () -> answer.complete(PlanAnswer.none(NoAnswer.LATE)));
-        connect().thenAccept(isThere -> plan(isThere, request.build(), answer));
+        loop.execute(() -> plan(request.build(), answer));
         return answer.whenComplete((said, error) -> Loop.cancel(late));
     }
 
-    private void plan(
-            boolean isThere, PlanCheckRequest request, CompletableFuture<PlanAnswer> answer) {
-        if (!isThere || connection == null) {
+    private void plan(PlanCheckRequest request, CompletableFuture<PlanAnswer> answer) {
+        if (connection == null && !begin() || connection.channel() == null) {
             answer.complete(PlanAnswer.none(NoAnswer.AWAY));
             return;
         }
