@@ -85,6 +85,10 @@ final class AsyncCall<T> {
         }
         CompletableFuture<Void> over = new CompletableFuture<>();
         ScheduledFuture<?> timer = core.loop().after(wait.getAsLong(), () -> over.complete(null));
+        if (timer == null) {
+            stopped(denied);
+            return;
+        }
         pending.cancelBy(() -> over.complete(null));
         over.whenCompleteAsync(
                 (done, fault) -> {
@@ -105,10 +109,7 @@ final class AsyncCall<T> {
                         : core.loop()
                                 .after(
                                         limit,
-                                        () -> {
-                                            wasCut.set(true);
-                                            running.cancel(true);
-                                        });
+                                        () -> cut(running, wasCut));
         pending.cancelBy(() -> running.cancel(true));
         running.whenComplete(
                 (returned, thrown) -> {
@@ -117,6 +118,16 @@ final class AsyncCall<T> {
                     boolean isCut = thrown != null && wasCut.get();
                     ended(permit, isCut, returned, thrown == null ? null : Permit.cause(thrown), took);
                 });
+    }
+
+    /** Not by the client's own thread, since what hangs on the future is the user's. */
+    private void cut(CompletableFuture<T> running, AtomicBoolean wasCut) {
+        core.executor()
+                .execute(
+                        () -> {
+                            wasCut.set(true);
+                            running.cancel(true);
+                        });
     }
 
     private CompletableFuture<T> run(Permit permit) {

@@ -84,7 +84,14 @@ final class BlockingCall<T, E extends Exception> {
     /** Runs the operation within its limit. */
     private Outcome attempt(Permit permit) {
         long begun = System.nanoTime();
-        Outcome outcome = runOnce(permit);
+        Outcome outcome;
+        try {
+            outcome = runOnce(permit);
+        } catch (RuntimeException fault) {
+            // Of the classifier.
+            permit.close();
+            throw fault;
+        }
         Duration took = Duration.ofNanos(System.nanoTime() - begun);
         return outcome.latency().isPresent() ? outcome : outcome.latency(took);
     }

@@ -18,7 +18,14 @@ public record Denied(
     /** Texts of the service are cut to so many characters. */
     private static final int DETAIL_LENGTH = 1024;
 
-    /** Cuts a long detail. */
+    /**
+     * Cuts a long detail.
+     *
+     * @param reason why
+     * @param by who said it
+     * @param retryAfter when asking again makes sense
+     * @param detail for people
+     */
     public Denied {
         Objects.requireNonNull(reason, "reason");
         Objects.requireNonNull(by, "by");

@@ -10,7 +10,10 @@ package io.holdoff.client;
 public final class DeniedException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
+    /** Not written: it is for this process. */
     private final transient Denied denied;
+
+    /** Attempts that were made. */
     private final int attempts;
 
     DeniedException(Denied denied, int attempts) {

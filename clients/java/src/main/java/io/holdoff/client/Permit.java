@@ -1,17 +1,14 @@
 package io.holdoff.client;
 
 import io.holdoff.client.link.OnState;
-import io.holdoff.client.link.Pushed;
 import io.holdoff.client.rules.Clamp;
 import io.holdoff.client.rules.Nanos;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.BiConsumer;
 
 /**
  * Permission for one attempt, in two steps: {@link #await} before it, {@link #report} or {@link
@@ -193,7 +190,7 @@ public final class Permit implements Decision, AutoCloseable {
     public CompletableFuture<Permit> awaitAsync() {
         Pending pending = new Pending();
         int made = attempt() - 1;
-        return cancellable(pending, holdLater(pending, 0).thenApply(said -> permit(said, made)));
+        return shown(core, pending, holdLater(pending, 0), made);
     }
 
     /**
@@ -235,7 +232,7 @@ public final class Permit implements Decision, AutoCloseable {
                 next == null
                         ? CompletableFuture.completedFuture(usedUp())
                         : next.askLater(pending);
-        return cancellable(pending, asked.thenApply(said -> permit(said, attempt())));
+        return shown(core, pending, asked, attempt());
     }
 
     /**
@@ -277,19 +274,25 @@ public final class Permit implements Decision, AutoCloseable {
         throw new DeniedException(((Decision.No) said).denied(), attempts);
     }
 
-    static <T> CompletableFuture<T> cancellable(Pending pending, CompletableFuture<T> ended) {
-        CompletableFuture<T> shown = new CompletableFuture<>();
-        ended.whenComplete(
-                (value, error) -> {
-                    boolean isLate = shown.isCancelled();
-                    if (isLate && value instanceof Permit permit) {
-                        permit.close();
-                    } else if (error == null) {
-                        shown.complete(value);
-                    } else {
-                        shown.completeExceptionally(cause(error));
+    /** What a caller gets, completed by a thread that may run its code; cancelled, it gives up. */
+    static CompletableFuture<Permit> shown(
+            Core core, Pending pending, CompletableFuture<Decision> asked, int attempts) {
+        CompletableFuture<Permit> shown = new CompletableFuture<>();
+        BiConsumer<Decision, Throwable> end =
+                (said, fault) -> {
+                    if (fault != null) {
+                        shown.completeExceptionally(cause(fault));
+                    } else if (said instanceof Decision.No no) {
+                        shown.completeExceptionally(new DeniedException(no.denied(), attempts));
+                    } else if (!shown.complete((Permit) said)) {
+                        ((Permit) said).close();
                     }
-                });
+                };
+        if (asked.isDone()) {
+            asked.whenComplete(end);
+        } else {
+            asked.whenCompleteAsync(end, core.executor());
+        }
         shown.whenComplete(
                 (value, error) -> {
                     if (shown.isCancelled()) {
@@ -475,80 +478,28 @@ public final class Permit implements Decision, AutoCloseable {
 
     /** What the service pushes stands for a confirmation. */
     private boolean isKnownToHold() {
-        Pushed pushed = pushed();
-        return pushed != null
+        return core.link() != null
                 && epoch != null
-                && pushed.standsBy(asking.question.dependency(), epoch);
+                && core.link().pushed().standsBy(asking.question.dependency(), epoch);
     }
 
-    private Pushed pushed() {
-        return core.link() == null ? null : core.link().pushed();
+    /** Null: there is nothing to wait for. */
+    private Delay delayLeft() {
+        long nanos = usableAt - System.nanoTime();
+        String dependency = asking.question.dependency();
+        return nanos <= 0 ? null : new Delay(core, dependency, epoch, attempt(), nanos);
     }
 
     /** Why it was dropped before the end of its delay; null: the delay is over. */
     private Denied sleep() throws InterruptedException {
-        long delay = usableAt - System.nanoTime();
-        if (delay <= 0) {
-            return null;
-        }
-        if (pushed() == null || epoch == null) {
-            TimeUnit.NANOSECONDS.sleep(delay);
-            return null;
-        }
-        Trip trip = new Trip();
-        try {
-            return trip.dropped.get(delay, TimeUnit.NANOSECONDS).orElse(null);
-        } catch (TimeoutException over) {
-            return null;
-        } catch (ExecutionException impossible) {
-            throw new IllegalStateException(impossible);
-        } finally {
-            trip.forget();
-        }
+        Delay delay = delayLeft();
+        return delay == null ? null : delay.sleep();
     }
 
     private CompletableFuture<Optional<Denied>> sleepLater(Pending pending) {
-        long delay = usableAt - System.nanoTime();
-        if (delay <= 0) {
-            return CompletableFuture.completedFuture(Optional.empty());
-        }
-        boolean mayTrip = pushed() != null && epoch != null;
-        Trip trip = mayTrip ? new Trip() : null;
-        CompletableFuture<Optional<Denied>> over =
-                mayTrip ? trip.dropped : new CompletableFuture<>();
-        var timer = core.loop().after(delay, () -> over.complete(Optional.empty()));
-        pending.cancelBy(() -> over.complete(Optional.empty()));
-        return over.whenComplete(
-                (dropped, error) -> {
-                    if (timer != null) {
-                        timer.cancel(false);
-                    }
-                    if (trip != null) {
-                        trip.forget();
-                    }
-                });
-    }
-
-    /** Watches whether the breaker trips while a granted delay lasts. */
-    private final class Trip implements Runnable {
-        private final CompletableFuture<Optional<Denied>> dropped = new CompletableFuture<>();
-
-        private Trip() {
-            pushed().listen(this);
-            run();
-        }
-
-        @Override
-        public void run() {
-            String dependency = asking.question.dependency();
-            Optional<Denied> why = pushed().trippedSince(dependency, epoch, attempt());
-            if (why.isPresent()) {
-                dropped.complete(why);
-            }
-        }
-
-        private void forget() {
-            pushed().forget(this);
-        }
+        Delay delay = delayLeft();
+        return delay == null
+                ? CompletableFuture.completedFuture(Optional.empty())
+                : delay.sleepLater(pending);
     }
 }

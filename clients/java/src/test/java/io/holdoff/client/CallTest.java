@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -296,5 +297,52 @@ final class CallTest {
         assertThrows(IllegalArgumentException.class, odd::build);
         HoldoffBuilder lengthy = Holdoff.builder().service("x".repeat(201));
         assertThrows(IllegalArgumentException.class, lengthy::build);
+    }
+
+    @Test
+    void theClientsOwnThreadRunsNobodyElsesCode() throws Exception {
+        List<String> threads = new CopyOnWriteArrayList<>();
+        try (Scripted service = Scripted.start().answer(request -> Scripted.grantAfter(5));
+                Holdoff holdoff = service.client().build()) {
+            Guard guard = holdoff.guard("payments").attemptTimeout(Duration.ofMillis(10));
+            CompletableFuture<Integer> call =
+                    guard.callAsync(
+                            attempt -> {
+                                threads.add(Thread.currentThread().getName());
+                                return new CompletableFuture<>();
+                            });
+            call.handle((value, error) -> threads.add(Thread.currentThread().getName())).join();
+            holdoff.acquireAsync(Question.of("payments"))
+                    .thenCompose(Permit::awaitAsync)
+                    .thenAccept(permit -> threads.add(Thread.currentThread().getName()))
+                    .join();
+        }
+        assertEquals(3, threads.size());
+        assertTrue(threads.stream().noneMatch(name -> name.startsWith("holdoff-")), threads::toString);
+    }
+
+    @Test
+    void aClosedClientDecidesAloneAndKeepsNobodyWaiting() throws Exception {
+        Holdoff holdoff = Holdoff.builder().endpoints("http://127.0.0.1:1").build();
+        holdoff.close();
+        assertEquals("done", holdoff.call("payments", attempt -> "done"));
+        CompletableFuture<String> call =
+                holdoff.callAsync("payments", a -> CompletableFuture.completedFuture("later"));
+        assertEquals("later", call.get(10, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void aClassifierThatFailsIsTheCallersErrorAndThePermitIsGivenBack() throws Exception {
+        try (Scripted service = Scripted.start();
+                Holdoff holdoff = service.client().build()) {
+            Classifier broken =
+                    (value, error) -> {
+                        throw new IllegalArgumentException("broken");
+                    };
+            Guard guard = holdoff.guard("payments").classify(broken);
+            assertThrows(IllegalArgumentException.class, () -> guard.call(attempt -> "done"));
+            assertTrue(holdoff.flush(Duration.ofSeconds(10)));
+            assertEquals(List.of("OUTCOME_KIND_CANCELLED"), kinds(service));
+        }
     }
 }

@@ -33,7 +33,7 @@ public final class Ask {
         try {
             return answer.get(nanos, TimeUnit.NANOSECONDS);
         } catch (TimeoutException late) {
-            end(new Answer.None(NoAnswer.LATE));
+            end(NoAnswer.LATE);
             return answer.join();
         } catch (InterruptedException givenUp) {
             giveUp();
@@ -47,7 +47,10 @@ public final class Ask {
     /** The same for those who do not block. Completed by the thread of the link. */
     public CompletableFuture<Answer> within(Loop loop, long nanos) {
         if (!answer.isDone()) {
-            var timer = loop.after(nanos, () -> end(new Answer.None(NoAnswer.LATE)));
+            var timer = loop.after(nanos, () -> end(NoAnswer.LATE));
+            if (timer == null) {
+                end(NoAnswer.AWAY);
+            }
             answer.whenComplete((said, error) -> Loop.cancel(timer));
         }
         return answer;
@@ -55,7 +58,7 @@ public final class Ask {
 
     /** Nobody waits any longer. */
     public void giveUp() {
-        end(new Answer.None(NoAnswer.GIVEN_UP));
+        end(NoAnswer.GIVEN_UP);
     }
 
     boolean hasEnded() {

@@ -54,7 +54,7 @@ public final class Link {
 
     private ScheduledFuture<?> reporting;
     private ScheduledFuture<?> searching;
-    private boolean isClosed;
+    private volatile boolean isClosed;
 
     public Link(Loop loop, Dialer dialer, Hello hello, Pushed pushed, Counting counting, Warnings warnings) {
         this.loop = loop;
@@ -83,7 +83,7 @@ public final class Link {
 
     /** Asks; how long is waited is the caller's matter. */
     public Ask ask(AcquireRequest request) {
-        Gate.Pass pass = gate.enter(System.nanoTime());
+        Gate.Pass pass = isClosed ? null : gate.enter(System.nanoTime());
         Ask ask = new Ask(this, request, pass);
         if (pass == null) {
             ask.end(NoAnswer.AWAY);
