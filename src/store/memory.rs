@@ -129,7 +129,7 @@ impl MemoryStore {
             policy: seed.policy,
             generation: seed.generation,
             record: seed.record,
-            checks: None,
+            beside: None,
         })
     }
 

@@ -368,6 +368,16 @@ pub fn ms(span: Option<prost_types::Duration>) -> f64 {
     span.seconds as f64 * 1e3 + f64::from(span.nanos) / 1e6
 }
 
+/// What a message that is too large gets.
+#[track_caller]
+pub fn assert_names_the_limit(status: &Status) {
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    assert!(status.message().contains("262144"), "{}", status.message());
+    let info = status.get_details_error_info().expect("ErrorInfo");
+    assert_eq!(info.reason, "MESSAGE_TOO_LARGE");
+    assert_eq!(info.metadata["limit_bytes"], "262144");
+}
+
 /// What every refused request must carry: the code, a reason for machines, and the field.
 #[track_caller]
 pub fn assert_refused(status: &Status, field: &str) {

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use holdoff_client::proto::{
-    BreakerState, DenialReason, Hello, OutcomeKind, ReportEntry, ReportReason, ReportRequest,
-    SessionRequest, Tally, acquire_response::Verdict, report_entry::Entry,
+    BreakerState, DenialReason, Hello, Outcome, OutcomeKind, ReportEntry, ReportReason,
+    ReportRequest, SessionRequest, Tally, acquire_response::Verdict, report_entry::Entry,
     session_request::Message,
 };
 
@@ -315,4 +315,36 @@ async fn what_was_counted_on_the_state_of_the_run_before_is_stale() {
     assert_eq!(answer.results[0].reason(), ReportReason::StaleEpoch);
     let answer = client.ask(first("d")).await;
     assert!(answer.epoch > epoch && answer.state() == BreakerState::Closed);
+}
+
+/// The second start has a clock that was set back: what was still on the disk would hold.
+#[tokio::test]
+async fn a_hold_that_is_over_is_forgotten_on_the_disk_without_a_caller() {
+    for (ends_at_ms, is_held) in [(9_000, true), (10_000, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let policies = policy_of_d("{pushback: {scope: dependency, spread: 0s}}");
+        let setup = || Setup {
+            policies: &policies,
+            data_dir: Some(dir.path()),
+            ..Setup::default()
+        };
+        let service = Service::start_with(setup()).await;
+        let mut client = service.client().await;
+        let permit = client.granted(first("d")).await.permit;
+        let throttled = Outcome {
+            pushback: Some(seconds(10)),
+            ..outcome(OutcomeKind::Throttled)
+        };
+        client.report(&permit, throttled).await;
+        service.at_ms(ends_at_ms);
+        service.coordinator.end_overrides_once().await;
+        // What is shown is on the disk.
+        let held = client.get("d").await.held_for;
+        assert_eq!(held.is_some(), is_held);
+        drop(client);
+        service.end().await;
+        let service = Service::start_with(setup()).await;
+        let mut client = service.client().await;
+        assert_eq!(client.get("d").await.held_for.is_some(), is_held);
+    }
 }
