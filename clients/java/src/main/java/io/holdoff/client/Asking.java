@@ -3,6 +3,7 @@ package io.holdoff.client;
 import com.google.protobuf.ByteString;
 import io.holdoff.client.link.Answer;
 import io.holdoff.client.link.Ask;
+import io.holdoff.client.link.Entropy;
 import io.holdoff.client.link.NoAnswer;
 import io.holdoff.client.link.Wire;
 import io.holdoff.client.link.Word;
@@ -110,9 +111,16 @@ final class Asking {
         if (decided != null) {
             return decided;
         }
-        long askedAt = System.nanoTime();
         try {
-            return settle(answer(null), askedAt);
+            long begun = System.nanoTime();
+            Delay hold = holdBack();
+            Denied answered = hold == null ? null : hold.sleep();
+            decided = hold == null ? null : afterHold(answered);
+            if (decided != null) {
+                return decided;
+            }
+            long askedAt = System.nanoTime();
+            return settle(answer(null), askedAt, hold == null ? 0 : askedAt - begun);
         } catch (InterruptedException givenUp) {
             tellAfter(NoAnswer.Kind.GIVEN_UP);
             throw givenUp;
@@ -125,8 +133,61 @@ final class Asking {
         if (decided != null) {
             return CompletableFuture.completedFuture(decided);
         }
-        long askedAt = System.nanoTime();
-        return answerLater(null, pending).thenApply(answer -> settle(answer, askedAt));
+        long begun = System.nanoTime();
+        Delay hold = holdBack();
+        if (hold == null) {
+            return answerLater(null, pending).thenApply(answer -> settle(answer, begun, 0));
+        }
+        return hold.sleepLater(pending)
+                .thenCompose(
+                        answered -> {
+                            Decision said = afterHold(answered.orElse(null));
+                            if (said != null) {
+                                return CompletableFuture.completedFuture(said);
+                            }
+                            long askedAt = System.nanoTime();
+                            return answerLater(null, pending)
+                                    .thenApply(answer -> settle(answer, askedAt, askedAt - begun));
+                        });
+    }
+
+    /**
+     * A huge fleet that fails at one instant does not ask at one instant: the first question after
+     * a failure of an attempt made on pushed state is held back by a time of its own, and those
+     * whom a trip reaches meanwhile need not ask any more. None is while the service is known to
+     * be away: nobody waits for whom nobody asks. Null: ask at once.
+     */
+    private Delay holdBack() {
+        String dependency = question.dependency();
+        if (before == null || core.link() == null) {
+            return null;
+        }
+        long clients = core.link().pushed().knownClients(dependency);
+        if (clients <= Clamp.AT_ONCE || !core.link().isAsked()) {
+            return null;
+        }
+        Long epoch = before.epochToHoldBack();
+        if (epoch == null) {
+            return null;
+        }
+        long nanos = Clamp.heldBack(clients, timeLeft(), Entropy.unit());
+        return new Delay(core, nanos, () -> core.link().pushed().refusedSince(dependency, epoch));
+    }
+
+    /** Null: the question is to be asked. */
+    private Decision afterHold(Denied answered) {
+        if (answered != null) {
+            core.counting().pushedDenials.increment();
+            before.isOvertaken();
+            return new Decision.No(answered);
+        }
+        return tooLate(0)
+                .map(
+                        late -> {
+                            tell();
+                            return new Decision.No(late);
+                        })
+                .orElse(null);
     }
 
     /**
@@ -276,15 +337,16 @@ final class Asking {
         if (before == null) {
             return Optional.of(request.build());
         }
-        return before.onTheWire(attempt).map(told -> request.setPrevious(told).build());
+        return Optional.of(request.setPrevious(before.onTheWire()).build());
     }
 
-    private Decision settle(Answer answer, long askedAt) {
+    /** {@code held}: so much of a delay has passed already. */
+    private Decision settle(Answer answer, long askedAt, long held) {
         String dependency = question.dependency();
         if (answer instanceof Answer.Grant grant) {
             told();
             core.local().letGo(dependency);
-            return Permit.granted(this, Terms.of(grant), askedAt);
+            return Permit.granted(this, Terms.of(grant).less(held), askedAt);
         }
         if (answer instanceof Answer.Denial denial) {
             told();
@@ -300,17 +362,17 @@ final class Asking {
         if (why.kind() == NoAnswer.Kind.GIVEN_UP) {
             return new Decision.No(Denied.byCaller(DenialReason.CANCELLED, ""));
         }
-        return askNobody(askedAt);
+        return askNobody(askedAt, held);
     }
 
-    private Decision askNobody(long askedAt) {
+    private Decision askNobody(long askedAt, long held) {
         Object decided = decideHere();
         if (decided instanceof Denied denied) {
             core.counting().localDenials.increment();
             return new Decision.No(denied);
         }
         core.counting().localGrants.increment();
-        return Permit.granted(this, (Terms) decided, askedAt);
+        return Permit.granted(this, ((Terms) decided).less(held), askedAt);
     }
 
     private Object decideHere() {

@@ -173,6 +173,7 @@ final class AsyncCall<T> {
     }
 
     private void stopped(Denied why) {
+        asking.tell();
         if (hasValue) {
             result.complete(value);
         } else if (error == null) {

@@ -3,7 +3,6 @@ package io.holdoff.client;
 import io.holdoff.client.link.Wire;
 import io.holdoff.client.rules.LocalRecord;
 import io.holdoff.client.v1.Previous;
-import java.util.Optional;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
@@ -16,6 +15,11 @@ final class Before {
     private final Made made;
     private final Outcome outcome;
     private final AtomicBoolean isTold = new AtomicBoolean();
+
+    /** The question with it was held back once. */
+    private final AtomicBoolean wasHeldBack = new AtomicBoolean();
+
+    private volatile boolean isLate;
 
     /** This process has counted a first attempt that the service had granted. */
     private final AtomicBoolean isCountedHere = new AtomicBoolean();
@@ -32,7 +36,13 @@ final class Before {
     }
 
     void tell() {
-        if (!isTold.getAndSet(true)) {
+        if (isTold.getAndSet(true)) {
+            return;
+        }
+        boolean waits = isLate && outcome.pushback().isEmpty();
+        if (waits && made instanceof Made.OnPushed pushed) {
+            core.link().reports().tally(dependency, pushed.on(), outcome, false);
+        } else {
             core.report(dependency, made, outcome);
         }
     }
@@ -57,21 +67,36 @@ final class Before {
     }
 
     /**
-     * For the service, with the question about {@code attempt}. A first attempt made on pushed
-     * state is told by its epoch, and one that was decided here by the epoch last heard of. A
-     * later one cannot be told at all (empty), so a call that has gone on alone ends alone.
+     * For the service. An attempt without a permit of its own is told by an epoch: the one whose
+     * state it was made on, or the one last heard of when an attempt that was decided here began.
+     * So a call that has gone on alone is with the fleet again at its next question, and what
+     * failed before a transition does not count after it.
      */
-    Optional<Previous> onTheWire(long attempt) {
+    Previous onTheWire() {
         Previous.Builder previous = Previous.newBuilder().setOutcome(Wire.write(outcome));
         if (made instanceof Made.Fleet fleet) {
-            return Optional.of(previous.setPermit(fleet.permit()).build());
+            previous.setPermit(fleet.permit());
+        } else if (made instanceof Made.OnPushed pushed) {
+            previous.setEpoch(pushed.on().epoch());
+        } else if (made instanceof Made.Local own) {
+            previous.setEpoch(own.begunIn());
         }
-        if (made instanceof Made.OnPushed pushed) {
-            return Optional.of(previous.setEpoch(pushed.on().epoch()).build());
-        }
-        return attempt == 2
-                ? Optional.of(previous.setEpoch(core.last(dependency).epoch()).build())
-                : Optional.empty();
+        return previous.build();
+    }
+
+    /** The epoch of the pushed state it was made on, once; null: nothing holds it back. */
+    Long epochToHoldBack() {
+        boolean isFirst = made instanceof Made.OnPushed && !wasHeldBack.getAndSet(true);
+        return isFirst ? (Long) ((Made.OnPushed) made).on().epoch() : null;
+    }
+
+    /**
+     * The service has pushed a later state, of which this says nothing. A call that ends so has it
+     * tallied with the rest, in no hurry, since a whole fleet learns of a trip at one instant; one
+     * that asks again tells it with the question.
+     */
+    void isOvertaken() {
+        isLate = true;
     }
 
     /** For this process's own record. A first attempt that the service let go is counted there, once. */

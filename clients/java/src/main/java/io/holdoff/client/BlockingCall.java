@@ -125,6 +125,7 @@ final class BlockingCall<T, E extends Exception> {
 
     @SuppressWarnings("unchecked")
     private T stopped(Denied why) throws E {
+        asking.tell();
         if (hasValue) {
             return value;
         }

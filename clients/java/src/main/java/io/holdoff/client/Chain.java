@@ -86,6 +86,7 @@ final class Chain {
             TimeUnit.NANOSECONDS.sleep(wait);
             // A grant that was given back would be granted again, void.
             if (wasGranted || !mayBeGrantedLater(denied)) {
+                tell();
                 asking = Asking.first(core, question);
             }
         }
@@ -112,7 +113,13 @@ final class Chain {
     static long fullJitter(Policy policy, int failures, double unit) {
         long initial = Nanos.max(policy.initialDelay(), FIRST_CEILING);
         long max = Nanos.max(policy.maxDelay(), FIRST_CEILING);
-        long ceiling = Backoff.ceiling(policy.withDelays(initial, max), Math.max(1, failures));
+        Policy own =
+                policy.with(
+                        changed -> {
+                            changed.initialDelay = initial;
+                            changed.maxDelay = max;
+                        });
+        long ceiling = Backoff.ceiling(own, Math.max(1, failures));
         return Nanos.min(Nanos.part(ceiling, unit), WAIT_MAX);
     }
 

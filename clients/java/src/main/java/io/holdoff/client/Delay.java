@@ -1,30 +1,26 @@
 package io.holdoff.client;
 
-import io.holdoff.client.link.Pushed;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
 
-/** A granted delay. It ends as soon as the service pushes that the breaker has tripped since. */
+/** A delay that ends as soon as the service pushes what makes it useless. */
 final class Delay implements Runnable {
     private final Core core;
-    private final String dependency;
-
-    /** In which it was granted; null: not by the service. */
-    private final Long epoch;
-
-    private final int attempt;
     private final long nanos;
+
+    /** Asked after each update; null: nothing that is pushed matters. */
+    private final Supplier<Optional<Denied>> useless;
+
     private final CompletableFuture<Optional<Denied>> dropped = new CompletableFuture<>();
 
-    Delay(Core core, String dependency, Long epoch, int attempt, long nanos) {
+    Delay(Core core, long nanos, Supplier<Optional<Denied>> useless) {
         this.core = core;
-        this.dependency = dependency;
-        this.epoch = epoch;
-        this.attempt = attempt;
         this.nanos = nanos;
+        this.useless = useless;
     }
 
     /** Why it was dropped; null: the delay is over. */
@@ -59,28 +55,23 @@ final class Delay implements Runnable {
                 });
     }
 
-    /** Null: nobody pushes anything about it. */
-    private Pushed pushed() {
-        return core.link() == null || epoch == null ? null : core.link().pushed();
-    }
-
     private void watch() {
-        if (pushed() != null) {
-            pushed().listen(this);
+        if (useless != null) {
+            core.link().pushed().listen(this);
             run();
         }
     }
 
     private void forget() {
-        if (pushed() != null) {
-            pushed().forget(this);
+        if (useless != null) {
+            core.link().pushed().forget(this);
         }
     }
 
     /** Something was pushed. */
     @Override
     public void run() {
-        Optional<Denied> why = pushed().trippedSince(dependency, epoch, attempt);
+        Optional<Denied> why = useless.get();
         if (why.isPresent()) {
             dropped.complete(why);
         }

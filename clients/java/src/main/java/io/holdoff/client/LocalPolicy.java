@@ -33,7 +33,7 @@ public final class LocalPolicy {
      */
     public LocalPolicy maxAttempts(int attempts) {
         check("maxAttempts", attempts, 0, 1000);
-        return backoff(attempts, policy.initialDelay(), policy.multiplier(), policy.maxDelay());
+        return new LocalPolicy(policy.with(changed -> changed.maxAttempts = attempts));
     }
 
     /**
@@ -48,8 +48,13 @@ public final class LocalPolicy {
         check("multiplier", multiplier, 1, 100);
         check("maxDelay", maxDelay.toSeconds(), 0, 86_400);
         check("initialDelay", initialDelay.toNanos(), 0, maxDelay.toNanos());
-        int attempts = policy.maxAttempts();
-        return backoff(attempts, Nanos.of(initialDelay), multiplier, Nanos.of(maxDelay));
+        return new LocalPolicy(
+                policy.with(
+                        changed -> {
+                            changed.initialDelay = Nanos.of(initialDelay);
+                            changed.multiplier = multiplier;
+                            changed.maxDelay = Nanos.of(maxDelay);
+                        }));
     }
 
     /**
@@ -62,9 +67,12 @@ public final class LocalPolicy {
     public LocalPolicy budget(double ratio, double perSecond) {
         check("ratio", ratio, 0, 10);
         check("perSecond", perSecond, 0, 1e6);
-        long ppm = Math.round(ratio * 1e6);
-        long micros = (long) (perSecond * 1e6);
-        return with(ppm, policy.openFor(), policy.openMax()).floor(micros);
+        return new LocalPolicy(
+                policy.with(
+                        changed -> {
+                            changed.budgetRatioPpm = Math.round(ratio * 1e6);
+                            changed.floorMicrosPerSecond = (long) (perSecond * 1e6);
+                        }));
     }
 
     /**
@@ -77,7 +85,12 @@ public final class LocalPolicy {
     public LocalPolicy open(Duration openFor, Duration openMax) {
         check("openMax", openMax.toSeconds(), 0, 86_400);
         check("openFor", openFor.toNanos(), 1, openMax.toNanos());
-        return with(policy.budgetRatioPpm(), Nanos.of(openFor), Nanos.of(openMax));
+        return new LocalPolicy(
+                policy.with(
+                        changed -> {
+                            changed.openFor = Nanos.of(openFor);
+                            changed.openMax = Nanos.of(openMax);
+                        }));
     }
 
     Policy policy() {
@@ -87,57 +100,7 @@ public final class LocalPolicy {
     /** For tests: nothing is waited for, and no retry is one too many. */
     static Policy testing() {
         LocalPolicy eager = standard().delays(Duration.ZERO, 1, Duration.ZERO);
-        return eager.floor(1_000_000_000_000L).policy();
-    }
-
-    private LocalPolicy floor(long micros) {
-        return new LocalPolicy(policy.withFloor(micros));
-    }
-
-    private LocalPolicy backoff(int attempts, long initial, double multiplier, long max) {
-        return new LocalPolicy(
-                new Policy(
-                        attempts,
-                        policy.strategy(),
-                        initial,
-                        multiplier,
-                        max,
-                        policy.minDelay(),
-                        policy.jitter(),
-                        policy.jitterProportion(),
-                        policy.minAttemptTime(),
-                        policy.pushbackMax(),
-                        policy.pushbackSpread(),
-                        policy.budgetRatioPpm(),
-                        policy.budgetTtl(),
-                        policy.floorMicrosPerSecond(),
-                        policy.openFor(),
-                        policy.openMultiplier(),
-                        policy.openMax(),
-                        policy.slowAfter()));
-    }
-
-    private LocalPolicy with(long ratioPpm, long openFor, long openMax) {
-        return new LocalPolicy(
-                new Policy(
-                        policy.maxAttempts(),
-                        policy.strategy(),
-                        policy.initialDelay(),
-                        policy.multiplier(),
-                        policy.maxDelay(),
-                        policy.minDelay(),
-                        policy.jitter(),
-                        policy.jitterProportion(),
-                        policy.minAttemptTime(),
-                        policy.pushbackMax(),
-                        policy.pushbackSpread(),
-                        ratioPpm,
-                        policy.budgetTtl(),
-                        policy.floorMicrosPerSecond(),
-                        openFor,
-                        policy.openMultiplier(),
-                        openMax,
-                        policy.slowAfter()));
+        return eager.policy().with(changed -> changed.floorMicrosPerSecond = 1_000_000_000_000L);
     }
 
     private static void check(String name, double value, double low, double high) {

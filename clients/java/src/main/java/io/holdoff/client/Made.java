@@ -12,6 +12,10 @@ sealed interface Made {
     /** No permit: the service has let first attempts go. */
     record OnPushed(OnState on) implements Made {}
 
-    /** A decision of this process. */
-    record Local(LocalPermit permit) implements Made {}
+    /**
+     * A decision of this process.
+     *
+     * @param begunIn the epoch that the service had pushed when the attempt began; 0: none
+     */
+    record Local(LocalPermit permit, long begunIn) implements Made {}
 }

@@ -69,6 +69,7 @@ public final class Permit implements Decision, AutoCloseable {
         if (usableAt - now > LONG_DELAY) {
             slept = core.clock().look();
         }
+        begins();
     }
 
     /** A delay that does not fit the deadline is not shortened: the permit goes back. */
@@ -216,7 +217,11 @@ public final class Permit implements Decision, AutoCloseable {
      */
     public Permit retry(Outcome outcome) throws InterruptedException {
         Asking next = next(outcome);
-        return permit(next == null ? usedUp() : next.ask(), attempt());
+        Decision said = next == null ? usedUp() : next.ask();
+        if (next != null) {
+            next.tell();
+        }
+        return permit(said, attempt());
     }
 
     /**
@@ -231,7 +236,7 @@ public final class Permit implements Decision, AutoCloseable {
         CompletableFuture<Decision> asked =
                 next == null
                         ? CompletableFuture.completedFuture(usedUp())
-                        : next.askLater(pending);
+                        : next.askLater(pending).whenComplete((said, fault) -> next.tell());
         return shown(core, pending, asked, attempt());
     }
 
@@ -416,6 +421,7 @@ public final class Permit implements Decision, AutoCloseable {
         if (isOver()) {
             return null;
         }
+        begins();
         return !confirm || isKnownToHold() ? this : null;
     }
 
@@ -450,6 +456,7 @@ public final class Permit implements Decision, AutoCloseable {
         epoch = terms.epoch() == null ? epoch : terms.epoch();
         isProbe = terms.isProbe();
         confirm = terms.confirm() && terms.delay() != 0;
+        begins();
         Optional<Denied> tooLate = asking.tooLate(terms.delay());
         if (tooLate.isPresent()) {
             return giveUp(tooLate.get());
@@ -486,8 +493,24 @@ public final class Permit implements Decision, AutoCloseable {
     /** Null: there is nothing to wait for. */
     private Delay delayLeft() {
         long nanos = usableAt - System.nanoTime();
+        boolean mayTrip = core.link() != null && epoch != null;
+        return nanos <= 0 ? null : new Delay(core, nanos, mayTrip ? this::tripped : null);
+    }
+
+    private Optional<Denied> tripped() {
         String dependency = asking.question.dependency();
-        return nanos <= 0 ? null : new Delay(core, dependency, epoch, attempt(), nanos);
+        return core.link().pushed().trippedSince(dependency, epoch, attempt());
+    }
+
+    /**
+     * The attempt is made now, as far as is known here: what was decided locally belongs to the
+     * epoch that the service has pushed by now.
+     */
+    private void begins() {
+        if (made.get() instanceof Made.Local own) {
+            long last = core.last(asking.question.dependency()).epoch();
+            made.compareAndSet(own, new Made.Local(own.permit(), last));
+        }
     }
 
     /** Why it was dropped before the end of its delay; null: the delay is over. */

@@ -2,6 +2,7 @@ package io.holdoff.client;
 
 import io.holdoff.client.link.Answer;
 import io.holdoff.client.rules.LocalRecord;
+import io.holdoff.client.rules.Nanos;
 
 /**
  * What was granted, by whomever. Spans are nanoseconds.
@@ -25,6 +26,12 @@ record Terms(
     /** A lease of this process itself. */
     private static final Long OWN_LEASE = 5_000_000_000L;
 
+    /** So much of the delay has passed already. */
+    Terms less(long passed) {
+        long left = Nanos.subtract(delay, passed);
+        return new Terms(made, left, lives, isProbe, confirm, suggestedTimeout, epoch);
+    }
+
     static Terms of(Answer.Grant grant) {
         return new Terms(
                 new Made.Fleet(grant.permit()),
@@ -37,7 +44,7 @@ record Terms(
     }
 
     static Terms of(LocalRecord.Granted granted, long delay) {
-        Made made = new Made.Local(granted.permit());
+        Made made = new Made.Local(granted.permit(), 0);
         Long lives = granted.isProbe() ? OWN_LEASE : null;
         return new Terms(made, delay, lives, granted.isProbe(), granted.confirm(), null, null);
     }

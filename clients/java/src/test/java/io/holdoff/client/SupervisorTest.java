@@ -131,7 +131,11 @@ final class SupervisorTest {
         assertEquals(
                 List.of(100L, 200L, 400L, 800L, 1600L, 3200L, 6400L, 10_000L, 10_000L), ceilings);
         assertEquals(0, Chain.fullJitter(Policy.OWN, 5, 0));
-        Policy eager = Policy.OWN.withDelays(0, 0);
+        Policy eager = Policy.OWN.with(
+                        changed -> {
+                            changed.initialDelay = 0;
+                            changed.maxDelay = 0;
+                        });
         assertEquals(50 * Nanos.MILLISECOND, Chain.fullJitter(eager, 3, 0.5));
     }
 }

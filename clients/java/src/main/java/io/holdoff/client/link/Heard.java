@@ -90,7 +90,21 @@ final class Heard {
         return isClosed && on.epoch() == epoch && firstAttempts != REFUSE && isValid(now);
     }
 
-    boolean isOpen() {
+    /** Why there is no retry of an attempt that was made on the state of {@code epoch}. */
+    Optional<Denied> refusedSince(long epoch, long now) {
+        boolean refuses = isOpen() || firstAttempts == REFUSE;
+        boolean isLater = Long.compareUnsigned(on.epoch(), epoch) > 0;
+        return refuses && isLater && isValid(now) ? Optional.of(denied(now)) : Optional.empty();
+    }
+
+    /** Clients that share the allowance; 0: it was not said. */
+    long knownClients() {
+        return saidAllowance == null
+                ? 0
+                : Integer.toUnsignedLong(saidAllowance.getKnownClients());
+    }
+
+    private boolean isOpen() {
         return state == OPEN || state == FORCED_OPEN;
     }
 

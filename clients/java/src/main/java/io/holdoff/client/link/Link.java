@@ -55,6 +55,7 @@ public final class Link {
     private ScheduledFuture<?> reporting;
     private ScheduledFuture<?> searching;
     private volatile boolean isClosed;
+    private volatile boolean stands;
 
     public Link(Loop loop, Dialer dialer, Hello hello, Pushed pushed, Counting counting, Warnings warnings) {
         this.loop = loop;
@@ -278,6 +279,17 @@ public final class Link {
         }
     }
 
+    /** The connection stands; nothing was sent on it yet. */
+    void stands() {
+        stands = true;
+        reports.streamBegins();
+    }
+
+    /** A connection stands, and the service has not been silent on it. */
+    public boolean isAsked() {
+        return stands && !isShut();
+    }
+
     /** The service is there. */
     void opened() {
         gate.heard(System.nanoTime());
@@ -309,6 +321,7 @@ public final class Link {
 
     void ended(int index, End end) {
         connection = null;
+        stands = false;
         reports.broken();
         course.ended(index, end, System.nanoTime(), Entropy.unit());
         away();

@@ -26,33 +26,46 @@ final class PolicyReader {
     }
 
     private static Policy read(ClientPolicy said, Policy own) {
+        return own.with(
+                policy -> {
+                    readDelays(said, own, policy);
+                    readBreaker(said, own, policy);
+                    policy.budgetRatioPpm = ratioPpm(said.getBudgetRatio(), own);
+                    policy.budgetTtl =
+                            someTime(said.hasBudgetTtl(), said.getBudgetTtl(), own.budgetTtl());
+                });
+    }
+
+    private static void readDelays(ClientPolicy said, Policy own, Policy.Draft policy) {
         long maxDelay = span(said.hasMaxDelay(), said.getMaxDelay(), own.maxDelay());
         long initial = span(said.hasInitialDelay(), said.getInitialDelay(), own.initialDelay());
         long min = span(said.hasMinDelay(), said.getMinDelay(), own.minDelay());
-        Policy.Jitter jitter = jitter(said, own);
+        policy.maxAttempts = maxAttempts(said, own);
+        policy.strategy = strategy(said, own);
+        policy.initialDelay = Nanos.min(initial, maxDelay);
+        policy.multiplier = within(said.getMultiplier(), 1, 100, own.multiplier());
+        policy.maxDelay = maxDelay;
+        policy.minDelay = Nanos.min(min, maxDelay);
+        policy.jitter = jitter(said, own);
+        if (isProportional(said)) {
+            policy.jitterProportion = said.getJitterProportion();
+        }
+        policy.minAttemptTime =
+                span(said.hasMinAttemptTime(), said.getMinAttemptTime(), own.minAttemptTime());
+        policy.pushbackMax =
+                span(said.hasPushbackMax(), said.getPushbackMax(), own.pushbackMax());
+        policy.pushbackSpread =
+                span(said.hasPushbackSpread(), said.getPushbackSpread(), own.pushbackSpread());
+    }
+
+    private static void readBreaker(ClientPolicy said, Policy own, Policy.Draft policy) {
         long openFor = someTime(said.hasOpenFor(), said.getOpenFor(), own.openFor());
         long openMax = someTime(said.hasOpenMax(), said.getOpenMax(), own.openMax());
-        return new Policy(
-                maxAttempts(said, own),
-                strategy(said, own),
-                Nanos.min(initial, maxDelay),
-                within(said.getMultiplier(), 1, 100, own.multiplier()),
-                maxDelay,
-                Nanos.min(min, maxDelay),
-                jitter,
-                jitter == Policy.Jitter.PROPORTIONAL && isProportional(said)
-                        ? said.getJitterProportion()
-                        : own.jitterProportion(),
-                span(said.hasMinAttemptTime(), said.getMinAttemptTime(), own.minAttemptTime()),
-                span(said.hasPushbackMax(), said.getPushbackMax(), own.pushbackMax()),
-                span(said.hasPushbackSpread(), said.getPushbackSpread(), own.pushbackSpread()),
-                ratioPpm(said.getBudgetRatio(), own),
-                someTime(said.hasBudgetTtl(), said.getBudgetTtl(), own.budgetTtl()),
-                own.floorMicrosPerSecond(),
-                openFor,
-                within(said.getOpenMultiplier(), 1, 1_000, own.openMultiplier()),
-                Nanos.max(openMax, openFor),
-                span(said.hasSlowAfter(), said.getSlowAfter(), own.slowAfter()));
+        policy.openFor = openFor;
+        policy.openMultiplier = within(said.getOpenMultiplier(), 1, 1_000, own.openMultiplier());
+        policy.openMax = Nanos.max(openMax, openFor);
+        policy.slowAfter = span(said.hasSlowAfter(), said.getSlowAfter(), own.slowAfter());
+        policy.breakerOff = said.getBreakerOff();
     }
 
     /** Unsigned on the wire: a negative number is a large one. */
@@ -95,7 +108,7 @@ final class PolicyReader {
         if (!(perSecond >= 0 && perSecond <= FLOOR_MAX)) {
             return policy;
         }
-        return policy.withFloor((long) (perSecond * 1e6));
+        return policy.with(changed -> changed.floorMicrosPerSecond = (long) (perSecond * 1e6));
     }
 
     /** No number is in no range. */

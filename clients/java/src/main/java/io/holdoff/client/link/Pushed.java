@@ -107,6 +107,20 @@ public final class Pushed {
                 : entry.heard.trippedSince(epoch, attempt, clock.getAsLong());
     }
 
+    /** Why there is no retry of an attempt that was made on the state of {@code epoch}. */
+    public Optional<Denied> refusedSince(String dependency, long epoch) {
+        Entry entry = entries.get(dependency);
+        return entry == null
+                ? Optional.empty()
+                : entry.heard.refusedSince(epoch, clock.getAsLong());
+    }
+
+    /** How many clients the fleet had when the service last said so; 0: it has not. */
+    public long knownClients(String dependency) {
+        Entry entry = entries.get(dependency);
+        return entry == null ? 0 : entry.heard.knownClients();
+    }
+
     /** Whether the service is known to stand by what it granted in {@code epoch}. */
     public boolean standsBy(String dependency, long epoch) {
         Entry entry = entries.get(dependency);

@@ -7,6 +7,7 @@ import java.time.Instant;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
+import java.util.LinkedList;
 import java.util.List;
 import java.util.SortedMap;
 import java.util.TreeMap;
@@ -15,11 +16,11 @@ import java.util.TreeMap;
  * Outcomes on their way to the service: a bounded queue, sent in batches.
  *
  * <p>Reporting never makes a caller wait. A full queue loses the newest outcome and counts it; the
- * service then takes the permit for silent, which is what it is. A batch goes out 100 ms after its
- * first entry, or at once when an entry is a failure, and always before a question that carries a
- * failure, so that failures never arrive ahead of the successes around them. Attempts made on
- * pushed state are counted, and their tallies go first in a batch; alone they wait 100 ms to 1 s,
- * jittered.
+ * service then takes the permit for silent, which is what it is. A batch goes out 10 ms after its
+ * first outcome under a permit, since a recovering dependency's ramp is steered by these; at once
+ * when an entry is a failure; and always before a question that carries a failure, so that failures
+ * never arrive ahead of the successes around them. Attempts made on pushed state are counted, and
+ * their tallies go first in a batch; alone they wait 100 ms to 1 s, jittered.
  *
  * <p>A batch whose answer was lost with its stream is sent once more under the same sequence
  * number, by which the service tells a repetition. Numbers begin at the wall clock, so that those
@@ -34,7 +35,13 @@ public final class Reports {
     static final int MESSAGE_BYTES_MAX = 192 * 1024;
 
     private static final long MILLISECOND = 1_000_000L;
-    private static final long LINGER = 100 * MILLISECOND;
+
+    /** What an outcome under a permit waits for others. */
+    private static final long LINGER = 10 * MILLISECOND;
+
+    /** The shortest and the longest of what only tallies wait. */
+    private static final long TALLY_LINGER = 100 * MILLISECOND;
+
     private static final long TALLY_LINGER_MAX = 1_000 * MILLISECOND;
 
     /** Batches without an answer yet; past it the queue fills. */
@@ -51,7 +58,7 @@ public final class Reports {
     private boolean isDue;
     private long nextSequence;
     private final SortedMap<Long, Batch> unanswered = new TreeMap<>();
-    private final Deque<Batch> resend = new ArrayDeque<>();
+    private final LinkedList<Batch> resend = new LinkedList<>();
 
     /** Outcomes that are being told in another way. */
     private int telling;
@@ -94,8 +101,8 @@ public final class Reports {
             if (isUrgent) {
                 isSooner = isDueIn(0);
             } else if (!isDue) {
-                long spread = TALLY_LINGER_MAX - LINGER;
-                isSooner = isDueIn(LINGER + (long) (spread * Entropy.unit()));
+                long spread = TALLY_LINGER_MAX - TALLY_LINGER;
+                isSooner = isDueIn(TALLY_LINGER + (long) (spread * Entropy.unit()));
             }
         }
         if (isSooner) {
@@ -153,6 +160,27 @@ public final class Reports {
             }
         }
         unanswered.clear();
+    }
+
+    /**
+     * A stream begins. What was counted before it deposits nothing, in a batch that is repeated
+     * either.
+     */
+    synchronized void streamBegins() {
+        tallies.forgetStarts();
+        resend.replaceAll(Reports::withoutStarts);
+    }
+
+    private static Batch withoutStarts(Batch batch) {
+        List<ReportEntry> entries = new ArrayList<>(batch.entries());
+        entries.replaceAll(
+                entry ->
+                        entry.hasTally()
+                                ? entry.toBuilder()
+                                        .setTally(entry.getTally().toBuilder().setFirstAttempts(0))
+                                        .build()
+                                : entry);
+        return new Batch(batch.sequence(), entries, batch.isRepetition());
     }
 
     /** Whether the service has taken all, or it was lost. */

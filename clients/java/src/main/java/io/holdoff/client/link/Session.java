@@ -125,6 +125,7 @@ final class Session implements Connection {
         if (!isGreeted) {
             isGreeted = true;
             link.counting.connections.increment();
+            link.stands();
             following.greeting().forEach(call::sendMessage);
             timers.add(link.loop.after(60 * SECOND, this::leaveIdle));
             homecoming.begin(this);

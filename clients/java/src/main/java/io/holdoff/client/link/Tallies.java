@@ -35,6 +35,9 @@ final class Tallies {
     private record Key(String dependency, long epoch) {}
 
     private static final class Counter {
+        /** Since the present stream began. */
+        private int firstAttempts;
+
         private int successes;
         private int failures;
         private int timeouts;
@@ -53,7 +56,10 @@ final class Tallies {
 
     /** Counts an attempt that ended. False: there is no room. */
     boolean note(String dependency, OnState on, Outcome outcome) {
-        boolean isLast = last != null && last.epoch() == on.epoch() && last.dependency().equals(dependency);
+        boolean isLast =
+                last != null
+                        && last.epoch() == on.epoch()
+                        && last.dependency().equals(dependency);
         if (!isLast && !look(new Key(dependency, on.epoch()))) {
             return false;
         }
@@ -76,7 +82,17 @@ final class Tallies {
         return true;
     }
 
+    /**
+     * A stream begins: what was counted before it deposits nothing. A process that was alone for a
+     * while had its own budget of it, and told all at once it would be a lump of retries just when
+     * the service is back.
+     */
+    void forgetStarts() {
+        counters.values().forEach(counter -> counter.firstAttempts = 0);
+    }
+
     private static void count(Counter counter, Outcome outcome) {
+        counter.firstAttempts++;
         switch (outcome.kind()) {
             case SUCCESS -> counter.successes++;
             // The dependency could not be reached: for the breaker a failure like any.
@@ -112,18 +128,11 @@ final class Tallies {
     }
 
     private static ReportEntry entry(Key key, Counter counter) {
-        int ended =
-                counter.successes
-                        + counter.failures
-                        + counter.timeouts
-                        + counter.throttled
-                        + counter.rejected
-                        + counter.ignored;
         Tally.Builder tally =
                 Tally.newBuilder()
                         .setDependency(key.dependency())
                         .setEpoch(key.epoch())
-                        .setFirstAttempts(ended)
+                        .setFirstAttempts(counter.firstAttempts)
                         .setSuccesses(counter.successes)
                         .setFailures(counter.failures)
                         .setTimeouts(counter.timeouts)

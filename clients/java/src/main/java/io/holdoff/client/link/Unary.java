@@ -56,6 +56,7 @@ final class Unary implements Connection {
             return;
         }
         again = link.loop.after(TRY_A_STREAM_AFTER, () -> end(End.AGAIN));
+        link.stands();
         link.opened();
         link.scheduleReport();
     }

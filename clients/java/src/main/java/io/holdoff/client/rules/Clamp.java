@@ -13,6 +13,9 @@ public final class Clamp {
     /** A probe is given up so long before its lease ends, or a tenth of it if that is more. */
     private static final long MARGIN_MIN = 250 * Nanos.MILLISECOND;
 
+    /** So many clients ask at once. */
+    public static final long AT_ONCE = 5_000;
+
     private Clamp() {}
 
     /** Whether an attempt after this delay can begin before the deadline (null: there is none). */
@@ -48,6 +51,18 @@ public final class Clamp {
             return OptionalLong.empty();
         }
         return OptionalLong.of(Nanos.max(ASK_AGAIN_MIN, Nanos.min(retryAfter, DELAY_MAX)));
+    }
+
+    /**
+     * How long the first question after a failure on pushed state is held back: uniform up to 10 us
+     * for each client above 5,000, a second and the time left at most.
+     *
+     * @param timeLeft null: there is no deadline
+     */
+    public static long heldBack(long knownClients, Long timeLeft, double sample) {
+        long more = Math.max(0, knownClients - AT_ONCE);
+        long most = Nanos.min(more * 10_000, Nanos.SECOND);
+        return Nanos.part(timeLeft == null ? most : Nanos.min(most, timeLeft), sample);
     }
 
     /** How long the service is not asked after three questions in a row without an answer. */

@@ -90,7 +90,7 @@ public final class LocalRecord {
         LocalPermit permit = before.permit();
         if (permit == null && attempt == 2 && before.isNew()) {
             budget.deposit(asked.policy(), 1, now);
-            if (asked.mode() == Mode.ALL) {
+            if (isWatched(asked.policy(), asked.mode())) {
                 note(asked.policy(), before.outcome(), false, now);
             }
         } else if (permit != null) {
@@ -116,7 +116,7 @@ public final class LocalRecord {
         }
         Policy policy = asked.policy();
         boolean isLeased = leases.contains(permit) && Nanos.less(now, permit.leaseEnds);
-        boolean looks = asked.mode() == Mode.ALL && !isLeased;
+        boolean looks = isWatched(policy, asked.mode()) && !isLeased;
         Refused refused = looks ? lookAtBreaker(asked, now) : null;
         if (refused == null && !Clamp.fits(policy.minAttemptTime(), asked.timeLeft())) {
             refused = new Refused(DenialReason.DEADLINE, null);
@@ -167,13 +167,14 @@ public final class LocalRecord {
     private Answer decide(Asked asked, long attempt, Before before, long now) {
         Policy policy = asked.policy();
         Refused refused = kept(asked.mode(), now);
-        if (refused == null && asked.mode() == Mode.ALL) {
+        boolean isWatched = isWatched(policy, asked.mode());
+        if (refused == null && isWatched) {
             refused = lookAtBreaker(asked, now);
         }
         if (refused != null) {
             return refused;
         }
-        boolean isProbe = asked.mode() == Mode.ALL && phase != Phase.CLOSED;
+        boolean isProbe = isWatched && phase != Phase.CLOSED;
         long pushback = before == null ? 0 : pushback(before.outcome());
         refused = lookAtPushback(asked, pushback, isProbe);
         if (refused != null) {
@@ -214,6 +215,11 @@ public final class LocalRecord {
         permit.leaseEnds = Nanos.add(now, PROBE_LEASE);
         leases.removeIf(old -> !Nanos.less(now, old.leaseEnds));
         leases.add(permit);
+    }
+
+    /** Whether there is a breaker. */
+    private static boolean isWatched(Policy policy, Mode mode) {
+        return mode == Mode.ALL && !policy.breakerOff();
     }
 
     private Refused kept(Mode mode, long now) {
@@ -286,7 +292,7 @@ public final class LocalRecord {
         boolean wasLeased = leases.remove(permit);
         boolean isLive = wasLeased && Nanos.less(now, permit.leaseEnds);
         boolean isLate = permit.isProbe() && !isLive;
-        if (mode == Mode.ALL && permit.epoch == epoch && !isLate) {
+        if (isWatched(policy, mode) && permit.epoch == epoch && !isLate) {
             note(policy, outcome, isLive, now);
         }
     }

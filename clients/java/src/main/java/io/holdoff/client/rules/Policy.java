@@ -1,5 +1,7 @@
 package io.holdoff.client.rules;
 
+import java.util.function.Consumer;
+
 /**
  * What a client alone keeps to, for one dependency. Spans are nanoseconds.
  *
@@ -21,6 +23,7 @@ package io.holdoff.client.rules;
  * @param openMultiplier its growth with each trip
  * @param openMax the longest open period
  * @param slowAfter a call that takes so long is slow; 0: none is
+ * @param breakerOff there is no breaker; budget, backoff and deadline hold
  */
 public record Policy(
         int maxAttempts,
@@ -40,7 +43,8 @@ public record Policy(
         long openFor,
         double openMultiplier,
         long openMax,
-        long slowAfter) {
+        long slowAfter,
+        boolean breakerOff) {
 
     /** How the ceiling of a delay grows with the retries of a call. */
     public enum Strategy {
@@ -81,51 +85,81 @@ public record Policy(
                     10 * Nanos.SECOND,
                     2,
                     60 * Nanos.SECOND,
-                    0);
+                    0,
+                    false);
 
-    /** With another floor of the budget. */
-    public Policy withFloor(long microsPerSecond) {
-        return new Policy(
-                maxAttempts,
-                strategy,
-                initialDelay,
-                multiplier,
-                maxDelay,
-                minDelay,
-                jitter,
-                jitterProportion,
-                minAttemptTime,
-                pushbackMax,
-                pushbackSpread,
-                budgetRatioPpm,
-                budgetTtl,
-                microsPerSecond,
-                openFor,
-                openMultiplier,
-                openMax,
-                slowAfter);
+    /** The same with some changes. */
+    public Policy with(Consumer<Draft> changes) {
+        Draft draft = new Draft(this);
+        changes.accept(draft);
+        return draft.done();
     }
 
-    /** With another shortest and longest ceiling. */
-    public Policy withDelays(long initial, long max) {
-        return new Policy(
-                maxAttempts,
-                strategy,
-                initial,
-                multiplier,
-                max,
-                minDelay,
-                jitter,
-                jitterProportion,
-                minAttemptTime,
-                pushbackMax,
-                pushbackSpread,
-                budgetRatioPpm,
-                budgetTtl,
-                floorMicrosPerSecond,
-                openFor,
-                openMultiplier,
-                openMax,
-                slowAfter);
+    /** A policy that is being changed. */
+    public static final class Draft {
+        public int maxAttempts;
+        public Strategy strategy;
+        public long initialDelay;
+        public double multiplier;
+        public long maxDelay;
+        public long minDelay;
+        public Jitter jitter;
+        public double jitterProportion;
+        public long minAttemptTime;
+        public long pushbackMax;
+        public long pushbackSpread;
+        public long budgetRatioPpm;
+        public long budgetTtl;
+        public long floorMicrosPerSecond;
+        public long openFor;
+        public double openMultiplier;
+        public long openMax;
+        public long slowAfter;
+        public boolean breakerOff;
+
+        private Draft(Policy policy) {
+            maxAttempts = policy.maxAttempts;
+            strategy = policy.strategy;
+            initialDelay = policy.initialDelay;
+            multiplier = policy.multiplier;
+            maxDelay = policy.maxDelay;
+            minDelay = policy.minDelay;
+            jitter = policy.jitter;
+            jitterProportion = policy.jitterProportion;
+            minAttemptTime = policy.minAttemptTime;
+            pushbackMax = policy.pushbackMax;
+            pushbackSpread = policy.pushbackSpread;
+            budgetRatioPpm = policy.budgetRatioPpm;
+            budgetTtl = policy.budgetTtl;
+            floorMicrosPerSecond = policy.floorMicrosPerSecond;
+            openFor = policy.openFor;
+            openMultiplier = policy.openMultiplier;
+            openMax = policy.openMax;
+            slowAfter = policy.slowAfter;
+            breakerOff = policy.breakerOff;
+        }
+
+        private Policy done() {
+            return new Policy(
+                    maxAttempts,
+                    strategy,
+                    initialDelay,
+                    multiplier,
+                    maxDelay,
+                    minDelay,
+                    jitter,
+                    jitterProportion,
+                    minAttemptTime,
+                    pushbackMax,
+                    pushbackSpread,
+                    budgetRatioPpm,
+                    budgetTtl,
+                    floorMicrosPerSecond,
+                    openFor,
+                    openMultiplier,
+                    openMax,
+                    slowAfter,
+                    breakerOff);
+        }
     }
 }

@@ -16,6 +16,11 @@ import io.holdoff.client.DeniedException;
 import io.holdoff.client.Guard;
 import io.holdoff.client.Holdoff;
 import io.holdoff.client.Outcome;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.net.http.HttpResponse.BodyHandlers;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -38,6 +43,9 @@ final class OneCall {
                         thread.setDaemon(true);
                         return thread;
                     });
+
+    private static final HttpClient HTTP =
+            HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
 
     private final Guard guard;
     private final JsonObject step;
@@ -140,7 +148,7 @@ final class OneCall {
         if (takes > 0) {
             Thread.sleep(takes);
         }
-        return end(entry);
+        return end(entry, attempt);
     }
 
     private CompletionStage<String> runLater(Attempt attempt) {
@@ -150,12 +158,14 @@ final class OneCall {
         Runnable end =
                 () -> {
                     try {
-                        ended.complete(end(entry));
+                        ended.complete(end(entry, attempt));
                     } catch (Exception error) {
                         ended.completeExceptionally(error);
                     }
                 };
-        if (takes > 0) {
+        if (entry.has("get")) {
+            CompletableFuture.runAsync(end);
+        } else if (takes > 0) {
             TIMES.schedule(end, takes, TimeUnit.MILLISECONDS);
         } else {
             end.run();
@@ -172,7 +182,10 @@ final class OneCall {
         }
     }
 
-    private static String end(JsonObject entry) throws Exception {
+    private static String end(JsonObject entry, Attempt attempt) throws Exception {
+        if (entry.has("get")) {
+            return get(entry.get("get").getAsString(), attempt);
+        }
         if (entry.has("ok")) {
             return entry.get("ok").getAsString();
         }
@@ -187,6 +200,17 @@ final class OneCall {
             throw new StatusRuntimeException(status.withDescription("scripted"), trailers);
         }
         throw new Exception(entry.get("error").getAsString());
+    }
+
+    private static String get(String url, Attempt attempt) throws Exception {
+        String probe = attempt.isProbe() ? "1" : "0";
+        URI uri = URI.create(url + "?attempt=" + attempt.number() + "&probe=" + probe);
+        HttpResponse<Void> response =
+                HTTP.send(HttpRequest.newBuilder(uri).build(), BodyHandlers.discarding());
+        if (response.statusCode() / 100 != 2) {
+            throw new HttpFailure(response.statusCode(), Map.of());
+        }
+        return "got";
     }
 
     private static Metadata.Key<String> key(String name) {

@@ -72,6 +72,7 @@ final class Play {
             }
             case "report" -> permit(step).report(outcome(step.getAsJsonObject("outcome")));
             case "drop" -> permit(step).close();
+            case "repeat" -> result(step, repeat(step));
             case "until_fleet" -> result(step, untilFleet(step, within));
             default -> throw new IllegalArgumentException("no step " + step);
         }
@@ -133,6 +134,26 @@ final class Play {
         last.addProperty("runs", runs);
         last.addProperty("total_ms", longest);
         return last;
+    }
+
+    /** Calls, with so much between them, for so long. */
+    private JsonObject repeat(JsonObject step) throws InterruptedException {
+        long until = System.nanoTime() + millis(step, "for_ms").toNanos();
+        int calls = 0;
+        int succeeded = 0;
+        int refused = 0;
+        while (System.nanoTime() - until < 0) {
+            JsonObject call = new OneCall(guard(step), step, isAsync).make();
+            calls++;
+            succeeded += call.get("value").isJsonNull() ? 0 : 1;
+            refused += call.get("runs").getAsInt() == 0 ? 1 : 0;
+            Thread.sleep(step.get("every_ms").getAsLong());
+        }
+        JsonObject shown = new JsonObject();
+        shown.addProperty("calls", calls);
+        shown.addProperty("succeeded", succeeded);
+        shown.addProperty("refused", refused);
+        return shown;
     }
 
     private Guard guard(JsonObject step) {

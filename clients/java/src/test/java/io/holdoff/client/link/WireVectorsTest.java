@@ -110,7 +110,7 @@ final class WireVectorsTest {
     List<DynamicTest> clientPolicy() throws IOException {
         return Vectors.each(
                 "client_policy",
-                165,
+                168,
                 vector -> {
                     ClientPolicy said = vector.within("said", this::clientPolicy).orElse(null);
                     OfflineAllowance allowance =
@@ -134,7 +134,8 @@ final class WireVectorsTest {
                         .setJitterValue((int) said.count("jitter", 0))
                         .setJitterProportion(said.real("jitter_proportion", 0))
                         .setBudgetRatio(said.real("budget_ratio", 0))
-                        .setOpenMultiplier(said.real("open_multiplier", 0));
+                        .setOpenMultiplier(said.real("open_multiplier", 0))
+                        .setBreakerOff(said.flag("breaker_off", false));
         said.within("initial_delay", this::duration).ifPresent(policy::setInitialDelay);
         said.within("max_delay", this::duration).ifPresent(policy::setMaxDelay);
         said.within("min_delay", this::duration).ifPresent(policy::setMinDelay);
@@ -172,6 +173,7 @@ final class WireVectorsTest {
         assertEquals(expected.real("open_multiplier"), policy.openMultiplier());
         assertEquals(expected.nanos("open_max_ns"), policy.openMax());
         assertEquals(expected.nanos("slow_after_ns"), policy.slowAfter());
+        assertEquals(expected.flag("breaker_off"), policy.breakerOff());
         assertEquals(expected.nanos("floor_micros_per_second"), policy.floorMicrosPerSecond());
         return true;
     }
@@ -234,7 +236,7 @@ final class WireVectorsTest {
     List<DynamicTest> tally() throws IOException {
         return Vectors.each(
                 "tally",
-                19,
+                22,
                 vector -> {
                     Tallies tallies = new Tallies();
                     vector.each("ended", ended -> note(tallies, ended));
@@ -250,6 +252,10 @@ final class WireVectorsTest {
     }
 
     private void note(Tallies tallies, Fields ended) {
+        if (ended.flag("stream_begins", false)) {
+            tallies.forgetStarts();
+            return;
+        }
         OnState on = new OnState(ended.count("epoch"), ended.nanos("slow_after_ns"));
         Outcome outcome = Outcome.of(Vectors.kind(ended));
         Long latency = ended.nanosOrNull("latency_ns");

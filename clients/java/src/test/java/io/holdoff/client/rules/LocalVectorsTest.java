@@ -26,7 +26,7 @@ import org.junit.jupiter.api.TestFactory;
 final class LocalVectorsTest {
     @TestFactory
     List<DynamicTest> local() throws IOException {
-        return Vectors.each("local", 154, vector -> new Story(vector).play());
+        return Vectors.each("local", 158, vector -> new Story(vector).play());
     }
 
     private static final class Story {

@@ -28,7 +28,8 @@ public final class PolicyFields {
                 fields.nanos("open_for_ns", own.openFor()),
                 fields.real("open_multiplier", own.openMultiplier()),
                 fields.nanos("open_max_ns", own.openMax()),
-                fields.nanos("slow_after_ns", own.slowAfter()));
+                fields.nanos("slow_after_ns", own.slowAfter()),
+                fields.flag("breaker_off", own.breakerOff()));
     }
 
     private static String word(Fields fields, String name, Enum<?> otherwise) {

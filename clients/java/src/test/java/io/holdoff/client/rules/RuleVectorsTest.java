@@ -135,26 +135,12 @@ final class RuleVectorsTest {
         double ratio = fields.real("ratio");
         double floor = fields.real("floor_per_second");
         long ttl = fields.nanos("ttl_ns");
-        Policy own = Policy.OWN;
-        return new Policy(
-                own.maxAttempts(),
-                own.strategy(),
-                own.initialDelay(),
-                own.multiplier(),
-                own.maxDelay(),
-                own.minDelay(),
-                own.jitter(),
-                own.jitterProportion(),
-                own.minAttemptTime(),
-                own.pushbackMax(),
-                own.pushbackSpread(),
-                Math.round(ratio * 1e6),
-                ttl,
-                Math.round(floor * 1e6),
-                own.openFor(),
-                own.openMultiplier(),
-                own.openMax(),
-                own.slowAfter());
+        return Policy.OWN.with(
+                changed -> {
+                    changed.budgetRatioPpm = Math.round(ratio * 1e6);
+                    changed.budgetTtl = ttl;
+                    changed.floorMicrosPerSecond = Math.round(floor * 1e6);
+                });
     }
 
     private void budgetStep(Policy policy, Budget budget, Fields step) {
@@ -242,7 +228,7 @@ final class RuleVectorsTest {
     List<DynamicTest> clamp() throws IOException {
         return Vectors.each(
                 "clamp",
-                68,
+                120,
                 vector -> {
                     Fields expected = new Fields(vector.get("expected"));
                     vector.within("wait", wait -> clampWait(wait, expected));
@@ -253,6 +239,14 @@ final class RuleVectorsTest {
                                 return assertNanos(expected, "use_ns", use);
                             });
                     vector.within("ask_again", again -> clampAskAgain(again, expected));
+                    vector.within(
+                            "held_back",
+                            held -> {
+                                long clients = held.count("known_clients");
+                                Long left = held.nanosOrNull("time_left_ns");
+                                long nanos = Clamp.heldBack(clients, left, held.real("sample"));
+                                return assertNanos(expected, "held_ns", nanos);
+                            });
                     vector.within(
                             "shut",
                             shut -> {
