@@ -116,7 +116,7 @@ final class AsyncCall<T> {
                     cancel(timer);
                     long took = System.nanoTime() - begun;
                     boolean isCut = thrown != null && wasCut.get();
-                    ended(permit, isCut, returned, thrown == null ? null : Permit.cause(thrown), took);
+                    ended(permit, isCut, returned, thrown == null ? null : Later.cause(thrown), took);
                 });
     }
 

@@ -140,7 +140,7 @@ public final class Holdoff implements AutoCloseable {
     public CompletableFuture<Permit> acquireAsync(Question question) {
         Pending pending = new Pending();
         CompletableFuture<Decision> asked = Asking.first(core, question).askLater(pending);
-        return Permit.shown(core, pending, asked, 0);
+        return Later.shown(core, pending, asked, 0);
     }
 
     /**

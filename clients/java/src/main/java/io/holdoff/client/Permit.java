@@ -6,9 +6,7 @@ import io.holdoff.client.rules.Nanos;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.BiConsumer;
 
 /**
  * Permission for one attempt, in two steps: {@link #await} before it, {@link #report} or {@link
@@ -191,7 +189,7 @@ public final class Permit implements Decision, AutoCloseable {
     public CompletableFuture<Permit> awaitAsync() {
         Pending pending = new Pending();
         int made = attempt() - 1;
-        return shown(core, pending, holdLater(pending, 0), made);
+        return Later.shown(core, pending, holdLater(pending, 0), made);
     }
 
     /**
@@ -237,7 +235,7 @@ public final class Permit implements Decision, AutoCloseable {
                 next == null
                         ? CompletableFuture.completedFuture(usedUp())
                         : next.askLater(pending).whenComplete((said, fault) -> next.tell());
-        return shown(core, pending, asked, attempt());
+        return Later.shown(core, pending, asked, attempt());
     }
 
     /**
@@ -277,39 +275,6 @@ public final class Permit implements Decision, AutoCloseable {
             return permit;
         }
         throw new DeniedException(((Decision.No) said).denied(), attempts);
-    }
-
-    /** What a caller gets, completed by a thread that may run its code; cancelled, it gives up. */
-    static CompletableFuture<Permit> shown(
-            Core core, Pending pending, CompletableFuture<Decision> asked, int attempts) {
-        CompletableFuture<Permit> shown = new CompletableFuture<>();
-        BiConsumer<Decision, Throwable> end =
-                (said, fault) -> {
-                    if (fault != null) {
-                        shown.completeExceptionally(cause(fault));
-                    } else if (said instanceof Decision.No no) {
-                        shown.completeExceptionally(new DeniedException(no.denied(), attempts));
-                    } else if (!shown.complete((Permit) said)) {
-                        ((Permit) said).close();
-                    }
-                };
-        if (asked.isDone()) {
-            asked.whenComplete(end);
-        } else {
-            asked.whenCompleteAsync(end, core.executor());
-        }
-        shown.whenComplete(
-                (value, error) -> {
-                    if (shown.isCancelled()) {
-                        pending.cancel();
-                    }
-                });
-        return shown;
-    }
-
-    static Throwable cause(Throwable error) {
-        boolean isWrapper = error instanceof CompletionException && error.getCause() != null;
-        return isWrapper ? error.getCause() : error;
     }
 
     private static Decision usedUp() {

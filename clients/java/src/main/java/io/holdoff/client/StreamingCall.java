@@ -52,7 +52,7 @@ final class StreamingCall<Q, R> extends ClientCall<Q, R> {
                     if (error == null) {
                         begin(permit, listener, headers);
                     } else {
-                        refuse(listener, Permit.cause(error));
+                        refuse(listener, Later.cause(error));
                     }
                 });
     }

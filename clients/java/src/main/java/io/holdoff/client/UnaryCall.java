@@ -134,7 +134,7 @@ final class UnaryCall<Q, R> extends ClientCall<Q, R> {
             close(Status.OK, response.trailers());
             return;
         }
-        Throwable cause = Permit.cause(error);
+        Throwable cause = Later.cause(error);
         if (cause instanceof Failed failed) {
             close(failed.status.withCause(failed), failed.trailers);
         } else {
