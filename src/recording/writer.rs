@@ -302,6 +302,7 @@ impl Open {
         }
         let number = self.dependencies.len() as u32;
         let checkpoint = &noted.checkpoint;
+        let usual = checkpoint.usual.as_ref();
         self.put(Kind::Dependency(format::Dependency {
             number,
             namespace: noted.namespace.to_string(),
@@ -316,6 +317,9 @@ impl Open {
             trips: checkpoint.trips,
             left_ns: checkpoint.left.0,
             next_serial: noted.next_serial,
+            per_kilosecond: usual.map_or(0, |usual| usual.per_kilosecond),
+            latency_ns: usual.map_or(0, |usual| usual.latency.0),
+            failing_ppm: usual.map_or(0, |usual| usual.failing_ppm),
         }))?;
         self.dependencies.insert(noted.id, number);
         Ok(number)
