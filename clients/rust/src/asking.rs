@@ -8,6 +8,7 @@
 mod call_id;
 pub(crate) mod on_state;
 mod previous;
+mod settled;
 
 use std::{
     sync::{
@@ -28,7 +29,7 @@ use crate::{
     denied::{DenialReason, Denied, DeniedBy},
     link::{Link, NoAnswer},
     local::{self, Strictness},
-    outcome::{Outcome, OutcomeKind},
+    outcome::Outcome,
     permit::{Permit, Terms},
     proto,
     pushed::OnState,
@@ -196,44 +197,16 @@ impl Asking {
 
     /// What follows from the caller's own words.
     fn settled(&self) -> Result<(), Denied> {
-        let refuse = |reason, detail: &str| Err(Denied::caller(reason, detail));
         let is_unsafe = self.question.safety == Safety::Unsafe;
-        if self.time_left().is_some_and(|left| left.is_zero()) {
-            return refuse(DenialReason::Deadline, "the caller's deadline has passed");
-        }
+        settled::time(self.time_left())?;
         if self.is_hedge && (is_unsafe || self.hedges_are_over.load(Relaxed)) {
             let detail = "it may do harm, or the dependency said: do not retry";
-            return refuse(DenialReason::HedgeRefused, detail);
+            return Err(Denied::caller(DenialReason::HedgeRefused, detail));
         }
-        let Some(previous) = &self.previous else {
-            return Ok(());
-        };
-        let outcome = &previous.outcome;
-        if outcome.do_not_retry {
-            return refuse(DenialReason::Pushback, "");
+        match &self.previous {
+            Some(previous) => settled::retry(&self.question, self.attempt, &previous.outcome),
+            None => Ok(()),
         }
-        if matches!(
-            outcome.kind,
-            OutcomeKind::Success
-                | OutcomeKind::Rejected
-                | OutcomeKind::Ignored
-                | OutcomeKind::Cancelled
-        ) {
-            return refuse(DenialReason::NotRetryable, "");
-        }
-        if outcome.retried_below {
-            return refuse(DenialReason::RetriedBelow, "");
-        }
-        let limit = self.question.max_attempts;
-        if self.attempt > limit {
-            let detail = format!("the caller allows {limit}");
-            return refuse(DenialReason::AttemptsExhausted, &detail);
-        }
-        if is_unsafe && outcome.kind != OutcomeKind::NotSent {
-            let detail = "it may have been executed, and is neither idempotent nor keyed";
-            return refuse(DenialReason::RetryUnsafe, detail);
-        }
-        Ok(())
     }
 
     async fn ask_fleet(&self, confirm: Option<&Bytes>) -> Result<Answer, NoDecision> {

@@ -215,16 +215,21 @@ async fn obtain(asking: &mut Asking, on_denied: OnDenied) -> Result<Permit, Deni
 
 /// `None`: the denial stands.
 fn time_to_ask_again(asking: &Asking, on_denied: OnDenied, denied: &Denied) -> Option<Duration> {
-    let wait = denied.retry_after?;
-    let waits = match on_denied {
-        OnDenied::Fail => false,
+    match on_denied {
+        OnDenied::Fail => None,
         // Nothing is waited for in tests.
-        OnDenied::Wait if matches!(asking.client.inner().mode, Mode::Testing) => false,
-        // The same outcome gets the same answer however late it is told.
-        OnDenied::Wait if denied.reason == DenialReason::PushbackTooLong => false,
-        OnDenied::Wait => asking.time_left().is_none_or(|left| wait < left),
-    };
-    waits.then(|| wait.clamp(WAIT_MIN, WAIT_MAX))
+        OnDenied::Wait if matches!(asking.client.inner().mode, Mode::Testing) => None,
+        OnDenied::Wait => wait_to_ask_again(denied, asking.time_left()),
+    }
+}
+
+/// `None`: the denial stands. `left`: the caller's time, where it has an end.
+pub(crate) fn wait_to_ask_again(denied: &Denied, left: Option<Duration>) -> Option<Duration> {
+    let wait = denied.retry_after?;
+    // The same outcome gets the same answer however late it is told.
+    let is_worth_it = denied.reason != DenialReason::PushbackTooLong;
+    let has_time = left.is_none_or(|left| wait < left);
+    (is_worth_it && has_time).then(|| wait.clamp(WAIT_MIN, WAIT_MAX))
 }
 
 /// Runs the operation within its limit. No result: it was cut off.

@@ -9,6 +9,8 @@ mod http;
 
 use std::{error::Error, io};
 
+#[cfg(test)]
+pub(crate) use self::http::http_at;
 pub use self::{
     grpc::{Grpc, grpc},
     http::{Http, HttpBoxed, http},

@@ -15,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+use holdoff_decision::Nanos;
 use tokio::time::Instant;
 
 const FAILURES_TO_SHUT: u32 = 3;
@@ -162,11 +163,11 @@ impl Drop for Pass<'_> {
     }
 }
 
-fn shut_for(failed: u32, unit: f64) -> Duration {
+pub(crate) fn shut_for(failed: u32, unit: f64) -> Duration {
     let factor = 1_u32 << failed.min(5);
     let low = (SHUT_MIN * factor).min(SHUT_MIN_LONGEST);
     let high = (SHUT_MAX * factor).min(SHUT_MAX_LONGEST);
-    low + (high - low).mul_f64(unit.clamp(0.0, 1.0))
+    low + Duration::from(Nanos::from(high - low).scaled(unit))
 }
 
 #[cfg(test)]

@@ -65,6 +65,8 @@ mod question;
 mod reports;
 mod supervisor;
 mod tally;
+#[cfg(test)]
+mod vectors;
 mod wire;
 
 /// The rules and the policy they read.

@@ -16,9 +16,10 @@ use std::{
 };
 
 use holdoff_decision::{
-    self as decision, Ask, Context, Grant, MadeUnder, Nanos, Policy, Previous, Priority, Question,
-    Record, Sample, Share, Time,
-    policy::{Breaker, Budget, Calendar, Mode, RetryRate},
+    self as decision, Ask, Context, Grant, MadeUnder, Nanos, OutcomeKind, Policy, Previous,
+    Priority, Question, Record, Sample, Share, Time,
+    policy::{Breaker, Budget, Calendar, Mode, Ramp, RetryRate},
+    report::Tally,
 };
 
 use crate::{
@@ -30,6 +31,9 @@ use crate::{
 
 /// What the fleet said is kept no longer than this without being said again.
 const REMEMBERED_MAX: Nanos = Nanos::from_secs(300);
+/// A process sees its own attempts end, so that one which takes long is not silent: nothing
+/// is made of it before this.
+const ATTEMPT_MAX: Nanos = Nanos::from_secs(24 * 3600);
 const DEPENDENCIES_MAX: usize = 10_000;
 /// A dependency that was not called for so long may be forgotten.
 const IDLE: Nanos = Nanos::from_secs(600);
@@ -37,10 +41,18 @@ const IDLE: Nanos = Nanos::from_secs(600);
 const ONLY_CALLER: u64 = 0;
 
 /// The policy of a process on its own: the documented one, but for a budget of a tenth of
-/// its own first attempts and one retry a second, and without a calendar, which plans the
-/// retries of many.
+/// its own first attempts and one retry a second, and without a calendar and a ramp, which
+/// plan the calls of many. What is left of the rules is a page (`docs/vectors.md`, local).
 pub(crate) fn policy() -> Policy {
     Policy {
+        breaker: Breaker {
+            permit_ttl: ATTEMPT_MAX,
+            ..Breaker::default()
+        },
+        ramp: Ramp {
+            start: Share::ONE,
+            ..Ramp::default()
+        },
         calendar: Calendar {
             retry_rate: RetryRate::Off,
             ..Calendar::default()
@@ -278,23 +290,45 @@ impl Entry {
 
     /// The outcome before counts whatever the answer is.
     fn take_previous(&mut self, question: &Question, context: &Context) {
-        if let Question::Retry { previous, .. } = question
-            && let Previous {
-                made_under: MadeUnder::Permit(permit),
-                outcome,
-            } = previous
-        {
-            let policy = &self.policies.all;
-            decision::report(
-                policy,
-                &mut self.record,
-                permit,
-                outcome,
-                ONLY_CALLER,
-                context,
-            );
-            self.record.take_changes();
+        let Question::Retry { previous, .. } = question else {
+            return;
+        };
+        let (policy, record) = (&self.policies.all, &mut self.record);
+        let Previous {
+            made_under,
+            outcome,
+        } = previous;
+        match made_under {
+            MadeUnder::Permit(permit) => {
+                decision::report(policy, record, permit, outcome, ONLY_CALLER, context);
+            }
+            MadeUnder::Epoch(epoch) => {
+                decision::tally(
+                    policy,
+                    record,
+                    &tally(*epoch, outcome),
+                    ONLY_CALLER,
+                    context,
+                );
+            }
+            MadeUnder::EarlierRun(_) | MadeUnder::Unknown => {}
         }
+        record.take_changes();
+    }
+}
+
+/// One first attempt that ended so.
+fn tally(epoch: u64, outcome: &decision::Outcome) -> Tally {
+    let count = |kinds: &[OutcomeKind]| u32::from(kinds.contains(&outcome.kind));
+    Tally {
+        epoch,
+        first_attempts: 1,
+        successes: count(&[OutcomeKind::Success]),
+        failures: count(&[OutcomeKind::Failure, OutcomeKind::NotSent]),
+        timeouts: count(&[OutcomeKind::Timeout]),
+        throttled: count(&[OutcomeKind::Throttled]),
+        rejected: count(&[OutcomeKind::Rejected]),
+        slow: 0,
     }
 }
 
@@ -316,3 +350,5 @@ fn context(now: Time, sample: Sample) -> Context {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;

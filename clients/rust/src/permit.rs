@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// No delay that the service chose is waited for longer.
-const DELAY_MAX: Duration = Duration::from_secs(600);
+pub(crate) const DELAY_MAX: Duration = Duration::from_secs(600);
 /// A probe is given up so long before its lease ends, or a tenth of it if that is more.
 const MARGIN_MIN: Duration = Duration::from_millis(250);
 /// Confirmations and renewals before one attempt; a service that wants more is ill.
@@ -299,13 +299,7 @@ impl Permit {
     }
 
     fn fits(&self, delay: Duration) -> Result<(), Denied> {
-        match self.asking.time_left() {
-            Some(left) if delay >= left => Err(Denied::caller(
-                DenialReason::Deadline,
-                format!("it would begin in {delay:?}, and {left:?} are left"),
-            )),
-            Some(_) | None => Ok(()),
-        }
+        fits(delay, self.asking.time_left())
     }
 
     /// The monotonic clock stood still while the machine slept: all ends come earlier.
@@ -329,9 +323,7 @@ impl Permit {
 
     fn lease_left(&self) -> Option<Duration> {
         let lease = self.lives.filter(|_| self.is_probe)?;
-        // A lease shorter than its margin must still be usable, or nothing would recover.
-        let margin = MARGIN_MIN.max(lease / 10).min(lease / 2);
-        let ends = self.asked_at.checked_add(lease - margin)?;
+        let ends = self.asked_at.checked_add(use_of(lease))?;
         Some(ends.saturating_duration_since(Instant::now()))
     }
 
@@ -343,6 +335,23 @@ impl Permit {
                 .report(&asking.question.dependency, &made, outcome);
         }
     }
+}
+
+/// `None`: there is no deadline.
+pub(crate) fn fits(delay: Duration, left: Option<Duration>) -> Result<(), Denied> {
+    match left {
+        Some(left) if delay >= left => Err(Denied::caller(
+            DenialReason::Deadline,
+            format!("it would begin in {delay:?}, and {left:?} are left"),
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// How long a probe with such a lease may take. A lease shorter than its margin must still
+/// be usable, or nothing would recover.
+pub(crate) fn use_of(lease: Duration) -> Duration {
+    lease - MARGIN_MIN.max(lease / 10).min(lease / 2)
 }
 
 impl Drop for Permit {

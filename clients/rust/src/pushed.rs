@@ -11,7 +11,7 @@
 //! | [`update`] | reading one update, strictly |
 //! | [`policy`] | reading the policy and the allowance in it |
 
-mod policy;
+pub(crate) mod policy;
 mod update;
 
 use std::{

@@ -36,16 +36,22 @@ impl<T> Classify<T, Status> for Grpc {
 /// | INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED, UNAUTHENTICATED, FAILED_PRECONDITION, OUT_OF_RANGE, UNIMPLEMENTED | rejected |
 /// | ABORTED | rejected: only a layer above can begin it anew |
 ///
-/// A pushback in whole milliseconds is waited for, and restarts the backoff; a negative or
-/// unreadable one means "do not retry".
+/// A pushback in whole milliseconds is waited for, and restarts the backoff; a negative, an
+/// unreadable or a repeated one means "do not retry".
 pub fn grpc(status: &Status) -> Outcome {
     let outcome = Outcome::new(kind(status)).status_code(status.code() as u32);
-    let Some(value) = status.metadata().get(PUSHBACK) else {
+    if outcome.kind == OutcomeKind::Success {
         return outcome;
-    };
-    match value.to_str().map(parse_grpc) {
-        Ok(GrpcPushback::After(wait)) => outcome.grpc_pushback(wait.into()),
-        Ok(GrpcPushback::DoNotRetry) | Err(_) => outcome.do_not_retry(),
+    }
+    let mut values = status.metadata().get_all(PUSHBACK).iter();
+    match (values.next().map(|value| value.to_str()), values.next()) {
+        (None, _) => outcome,
+        (Some(Ok(value)), None) => match parse_grpc(value) {
+            GrpcPushback::After(wait) => outcome.grpc_pushback(wait.into()),
+            GrpcPushback::DoNotRetry => outcome.do_not_retry(),
+        },
+        // Two values contradict each other.
+        (Some(Ok(_) | Err(_)), _) => outcome.do_not_retry(),
     }
 }
 

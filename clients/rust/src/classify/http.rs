@@ -50,6 +50,11 @@ impl<B> Classify<Response<B>, Box<dyn Error + Send + Sync>> for HttpBoxed {
 /// `Retry-After` counts on 408, 429 and all 5xx. It is whole seconds or one of the three
 /// date forms, counted from the response's `Date` where it has one; anything else is ignored.
 pub fn http(status: StatusCode, headers: &HeaderMap) -> Outcome {
+    http_at(status, headers, wall_unix_secs())
+}
+
+/// As [`http()`], at this time of the wall clock.
+pub(crate) fn http_at(status: StatusCode, headers: &HeaderMap, wall_unix_secs: u64) -> Outcome {
     let code = status.as_u16();
     let kind = match code {
         100..=199 => OutcomeKind::Ignored,
@@ -63,20 +68,20 @@ pub fn http(status: StatusCode, headers: &HeaderMap) -> Outcome {
     };
     let outcome = Outcome::new(kind).status_code(code.into());
     let may_push_back = matches!(code, 408 | 429 | 500..);
-    match retry_after(headers).filter(|_| may_push_back) {
+    match retry_after(headers, wall_unix_secs).filter(|_| may_push_back) {
         Some(wait) => outcome.pushback(wait),
         None => outcome,
     }
 }
 
-fn retry_after(headers: &HeaderMap) -> Option<std::time::Duration> {
+fn retry_after(headers: &HeaderMap, wall_unix_secs: u64) -> Option<std::time::Duration> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let value = text(header::RETRY_AFTER)?;
     // Two values contradict each other, so neither is an instruction.
     if headers.get_all(header::RETRY_AFTER).iter().count() > 1 {
         return None;
     }
-    let wait = parse_retry_after(value, text(header::DATE), wall_unix_secs());
+    let wait = parse_retry_after(value, text(header::DATE), wall_unix_secs);
     wait.map(Into::into)
 }
 

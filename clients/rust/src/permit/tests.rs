@@ -47,7 +47,8 @@ async fn b26c_a_permit_whose_life_ended_in_a_suspend_is_asked_for_anew() {
     let permit = client.acquire(question()).await.unwrap();
     let asked_at = permit.asked_at;
     tokio::time::advance(Duration::from_secs(1)).await;
-    slept.store(600, SeqCst);
+    // A permit of this process lives for a day.
+    slept.store(2 * 86_400, SeqCst);
     let permit = permit.wait().await.unwrap();
     assert!(permit.asked_at > asked_at, "another one");
 }

@@ -25,7 +25,7 @@ const ATTEMPTS_MAX: u32 = 1_000;
 const LONGEST: Nanos = Nanos::from_secs(24 * 3600);
 const FLOOR_MAX: f64 = 1e6;
 
-pub(super) fn read(
+pub(crate) fn read(
     said: Option<&proto::ClientPolicy>,
     allowance: Option<&proto::OfflineAllowance>,
     base: &Policy,
