@@ -8,7 +8,7 @@
 mod call_id;
 pub(crate) mod on_state;
 mod previous;
-mod settled;
+pub(crate) mod settled;
 
 use std::{
     sync::{

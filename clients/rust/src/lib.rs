@@ -66,7 +66,7 @@ mod reports;
 mod supervisor;
 mod tally;
 #[cfg(test)]
-mod vectors;
+mod tests;
 mod wire;
 
 /// The rules and the policy they read.

@@ -350,5 +350,3 @@ fn context(now: Time, sample: Sample) -> Context {
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod vectors;

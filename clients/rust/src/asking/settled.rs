@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// `None`: there is no deadline.
-pub(super) fn time(left: Option<Duration>) -> Result<(), Denied> {
+pub(crate) fn time(left: Option<Duration>) -> Result<(), Denied> {
     match left.is_some_and(|left| left.is_zero()) {
         true => refuse(DenialReason::Deadline, "the caller's deadline has passed"),
         false => Ok(()),
@@ -18,7 +18,7 @@ pub(super) fn time(left: Option<Duration>) -> Result<(), Denied> {
 }
 
 /// May there be an attempt after one that ended so?
-pub(super) fn retry(question: &Question, attempt: u32, outcome: &Outcome) -> Result<(), Denied> {
+pub(crate) fn retry(question: &Question, attempt: u32, outcome: &Outcome) -> Result<(), Denied> {
     if outcome.do_not_retry {
         return refuse(DenialReason::Pushback, "");
     }
@@ -49,49 +49,4 @@ pub(super) fn retry(question: &Question, attempt: u32, outcome: &Outcome) -> Res
 
 fn refuse(reason: DenialReason, detail: &str) -> Result<(), Denied> {
     Err(Denied::caller(reason, detail))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::vectors::{duration, each, kind, reason_name, small};
-
-    #[test]
-    fn own_words_vectors() {
-        each("own_words", 60, |vector| {
-            let question = Question {
-                max_attempts: small(&vector["max_attempts"]),
-                ..Question::new("payments")
-            };
-            let question = question.safety(match vector["safety"].as_str().unwrap() {
-                "unsafe" => Safety::Unsafe,
-                "idempotent" => Safety::Idempotent,
-                "keyed" => Safety::Keyed,
-                other => panic!("{other}"),
-            });
-            let left = Some(&vector["time_left_ns"]).filter(|left| !left.is_null());
-            let answer = time(left.map(duration)).and_then(|()| match &vector["previous"] {
-                Value::Null => Ok(()),
-                ended => retry(&question, small(&vector["attempt"]), &outcome(ended)),
-            });
-            let refused = answer.err().map(|denied| reason_name(denied.reason));
-            assert_eq!(json!(refused), vector["expected"]["refused"]);
-        });
-    }
-
-    fn outcome(ended: &Value) -> Outcome {
-        let mut outcome = Outcome::new(kind(&ended["kind"]));
-        for (name, value) in ended.as_object().unwrap() {
-            outcome = match name.as_str() {
-                "kind" => outcome,
-                "do_not_retry" => outcome.do_not_retry(),
-                "retried_below" => outcome.retried_below(),
-                "pushback_ns" => outcome.pushback(duration(value)),
-                other => panic!("{other}"),
-            };
-        }
-        outcome
-    }
 }

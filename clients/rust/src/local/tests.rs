@@ -1,3 +1,5 @@
+mod vectors;
+
 use std::time::Duration;
 
 use holdoff_decision::{DenialReason as Rule, Permit};

@@ -6,9 +6,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use tonic::Status;
 
-use super::{duration, each, kind_name, number, reason, reason_name, small, some_duration, text};
+use super::{
+    duration, each, kind, kind_name, number, reason, reason_name, small, some_duration, text,
+};
 use crate::{
-    Outcome, call,
+    Outcome, Question, Safety,
+    asking::settled,
+    call,
     classify::{grpc, http_at},
     denied::{Denied, DeniedBy},
     gate, permit,
@@ -56,6 +60,44 @@ fn classify_grpc_vectors() {
         });
         assert_eq!(read, vector["expected"]);
     });
+}
+
+#[test]
+fn own_words_vectors() {
+    each("own_words", 60, |vector| {
+        let question = Question {
+            max_attempts: small(&vector["max_attempts"]),
+            ..Question::new("payments")
+        };
+        let question = question.safety(match vector["safety"].as_str().unwrap() {
+            "unsafe" => Safety::Unsafe,
+            "idempotent" => Safety::Idempotent,
+            "keyed" => Safety::Keyed,
+            other => panic!("{other}"),
+        });
+        let left = some_duration(&vector["time_left_ns"]);
+        let attempt = small(&vector["attempt"]);
+        let answer = settled::time(left).and_then(|()| match &vector["previous"] {
+            Value::Null => Ok(()),
+            ended => settled::retry(&question, attempt, &outcome(ended)),
+        });
+        let refused = answer.err().map(|denied| reason_name(denied.reason));
+        assert_eq!(json!(refused), vector["expected"]["refused"]);
+    });
+}
+
+fn outcome(ended: &Value) -> Outcome {
+    let mut outcome = Outcome::new(kind(&ended["kind"]));
+    for (name, value) in ended.as_object().unwrap() {
+        outcome = match name.as_str() {
+            "kind" => outcome,
+            "do_not_retry" => outcome.do_not_retry(),
+            "retried_below" => outcome.retried_below(),
+            "pushback_ns" => outcome.pushback(duration(value)),
+            other => panic!("{other}"),
+        };
+    }
+    outcome
 }
 
 fn pushback(outcome: &Outcome) -> Option<String> {

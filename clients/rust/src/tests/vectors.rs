@@ -1,7 +1,7 @@
 //! The vectors that all clients share: `tests/vectors/*.json`, described in
 //! `docs/vectors.md`. Here this client meets those of single rules; the stories of the local
-//! mode are met in `local`, what needs no answer in `asking`. The rules below them (backoff,
-//! pushback, budget, detector) are met in the crate `holdoff-decision`.
+//! mode are met beside it. The rules below them (backoff, pushback, budget, detector) are met
+//! in the crate `holdoff-decision`.
 
 mod said;
 mod words;

@@ -8,8 +8,8 @@ use holdoff_decision::{
 };
 use serde_json::{Value, json};
 
-use super::*;
-use crate::vectors::{each, kind, number, reason, reason_name, small, some_duration, text};
+use super::super::*;
+use crate::tests::vectors::{each, kind, number, reason, reason_name, small, some_duration, text};
 
 struct Story {
     local: Local,
