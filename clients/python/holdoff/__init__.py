@@ -1,1 +1,52 @@
-"""x"""
+"""Asks holdoff before a call, retries when it says, and goes on without it when it is away.
+
+    import holdoff
+
+    client = holdoff.Client(service="checkout")
+    receipt = client.call("payments", charge, idempotent=True, deadline=2.0)
+
+| module | |
+|---|---|
+| `holdoff.aio` | the same for asyncio |
+| `holdoff.classify` | how results and errors are read |
+| `holdoff.httpx`, `holdoff.requests`, `holdoff.grpc` | adapters |
+"""
+
+from . import classify
+from ._attempts import Guard
+from ._calling import Attempt, current
+from ._channel import Tls
+from ._counters import Counters
+from ._local_policy import local_policy
+from ._rules.policy import Policy
+from ._sync import Attempts, Client, Permit
+from .denial import Denied, DeniedBy, Reason, TimedOut, stopped
+from .outcome import Outcome, OutcomeKind
+
+
+def attempt() -> Attempt:
+    """The attempt in which this code runs, in a function that is `guarded`."""
+    return current.get()
+
+
+__version__ = "0.1.0"
+__all__ = [
+    "Attempt",
+    "Attempts",
+    "Client",
+    "Counters",
+    "Denied",
+    "DeniedBy",
+    "Guard",
+    "Outcome",
+    "OutcomeKind",
+    "Permit",
+    "Policy",
+    "Reason",
+    "TimedOut",
+    "Tls",
+    "attempt",
+    "classify",
+    "local_policy",
+    "stopped",
+]

@@ -134,6 +134,10 @@ class Pushed:
             tell()
         return before is None
 
+    def inherit(self, parents: Pushed) -> None:
+        """What the process was told before it was forked."""
+        self._heard.update(parents._heard)
+
     def listen(self, tell: Callable[[], None]) -> None:
         """Told at the next trips of any breaker, until `ignore`."""
         with self._lock:

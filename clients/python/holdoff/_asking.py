@@ -1,0 +1,368 @@
+"""One question about one attempt: what needs no service, then what the service has pushed, then
+the service, then what this process knows itself.
+
+The service is not asked what follows from the caller's own words: its limit of attempts, its
+deadline, an unsafe call that may have been executed, an outcome that a retry cannot mend. So a
+wrong answer cannot make a caller do harm, either.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Optional, Union
+
+from . import _clock, _entropy, _wire
+from ._answer import Ask, Lack, NoAnswer
+from ._core import Core, Mode, OnState
+from ._flow import AskFleet, Flow
+from ._local import retry_of
+from ._permit import Permit, Terms
+from ._proto import coordinator_pb2 as pb
+from ._pushed import GO, REFUSE
+from ._question import UNSAFE, Question
+from ._rules import own_words
+from ._rules.arithmetic import to_seconds
+from ._rules.record import Granted, LocalPermit, Unknown
+from .denial import Denied, DeniedBy, Reason
+from .outcome import Outcome, OutcomeKind
+
+log = logging.getLogger("holdoff")
+
+Made = Union[bytes, OnState, LocalPermit]
+
+
+class Previous:
+    """The attempt before. It is told once, at the latest when nobody asks any more."""
+
+    __slots__ = ("_is_counted_here", "_is_told", "made", "outcome")
+
+    def __init__(self, made: Made, outcome: Outcome) -> None:
+        self.made = made
+        self.outcome = outcome
+        self._is_told = False
+        self._is_counted_here = False
+
+    def tell(self, core: Core, dependency: str) -> None:
+        if self._is_told:
+            return
+        self._is_told = True
+        tell(core, dependency, self.made, self.outcome)
+
+    def told_to_fleet(self) -> None:
+        """The service has taken it with a question. What was decided here is told here."""
+        if not isinstance(self.made, LocalPermit):
+            self._is_told = True
+
+    def may_be_told(self) -> None:
+        """A question with it may have arrived. Nothing tells an outcome without a permit from
+        another one, while a permit counts once whatever is said of it.
+        """
+        if isinstance(self.made, OnState):
+            self._is_told = True
+
+    def on_the_wire(self, target: Any, core: Core, dependency: str, attempt: int) -> bool:
+        """A first attempt on pushed state is told by its epoch, and one that was decided here by
+        the epoch last heard of. A later one cannot be told at all (False), so that a call which
+        has gone on alone ends alone.
+        """
+        if isinstance(self.made, bytes):
+            target.permit = self.made
+        elif isinstance(self.made, OnState):
+            target.epoch = self.made.epoch
+        elif attempt == 2:
+            heard = core.pushed.get(dependency)
+            target.epoch = heard.epoch if heard else 0
+        else:
+            return False
+        _wire.write_outcome(self.outcome, target.outcome)
+        return True
+
+    def here(self, attempt: int) -> Union[LocalPermit, Unknown]:
+        """For this process's own record. A first attempt that the service let go is unknown
+        there, and is counted once.
+        """
+        if isinstance(self.made, LocalPermit):
+            return self.made
+        counts = attempt == 2 and not self._is_counted_here
+        self._is_counted_here = True
+        return Unknown(counts)
+
+
+class Asking:
+    """A question that can be asked again."""
+
+    __slots__ = ("_call_id", "attempt", "core", "deadline", "previous", "question")
+
+    def __init__(self, core: Core, question: Question) -> None:
+        self.core = core
+        self.question = question
+        left = question.deadline_ns
+        self.deadline = None if left is None else _clock.now_ns() + left
+        self.attempt = 1
+        self.previous: Optional[Previous] = None
+        self._call_id = question.call_id
+
+    def next(self, made: Made, outcome: Outcome) -> Asking:
+        """About the attempt after this one, which ended so."""
+        asking = self._copy()
+        asking.attempt = self.attempt + 1
+        asking.previous = Previous(made, outcome)
+        return asking
+
+    def rename(self) -> None:
+        """As a call of its own, unless the caller has named it."""
+        self._call_id = self.question.call_id
+
+    def time_left(self) -> Optional[int]:
+        """In ns. None: there is no deadline."""
+        return None if self.deadline is None else max(self.deadline - _clock.now_ns(), 0)
+
+    def refused_by_own_words(self) -> Optional[Denied]:
+        """What needs nobody's answer."""
+        question = self.question
+        reason = own_words.settled(
+            self.attempt,
+            question.max_attempts,
+            question.safety == UNSAFE,
+            self.previous.outcome if self.previous else None,
+            self.time_left(),
+        )
+        return None if reason is None else Denied(DeniedBy.CALLER, reason)
+
+    def at_once(self) -> Optional[Permit]:
+        """Of a first attempt that needs no question: the pushed state lets it go, or refuses it.
+        None: ask.
+        """
+        core = self.core
+        heard = core.pushed.get(self.question.dependency)
+        if heard is None or self.attempt > 1 or core.link is None:
+            return None
+        now = _clock.now_ns()
+        heard.used = now
+        word = heard.word(now)
+        if word == GO:
+            core.counters.pushed_grants += 1
+            return Permit(self, Terms(OnState(heard.epoch, heard.slow_after_ns)), now)
+        if word == REFUSE:
+            core.counters.pushed_denials += 1
+            raise heard.denied(now)
+        return None
+
+    def ask(self) -> Flow[Permit]:
+        """Raises `Denied`."""
+        try:
+            denied = self.refused_by_own_words()
+            if denied is not None:
+                raise denied
+            permit = self.at_once()
+            if permit is None:
+                permit = yield from self._ask()
+        except BaseException:
+            # Whoever gives up while it asks has still seen how the attempt before ended.
+            self._tell()
+            raise
+        return permit
+
+    def _ask(self) -> Flow[Permit]:
+        asked_at = _clock.now_ns()
+        dependency = self.question.dependency
+        answer = yield from self._ask_fleet(None)
+        if isinstance(answer, _wire.FleetGrant):
+            self._told()
+            self.core.local.let_go(dependency)
+            return Permit.fitting(self, Terms.of_fleet(answer), asked_at)
+        if isinstance(answer, _wire.FleetDenial):
+            self._told()
+            raise self._denied(answer)
+        if self.previous is not None and answer.may_have_arrived:
+            self.previous.may_be_told()
+        self._tell()
+        if answer.code == _NO_DELAY and self.attempt > 1:
+            raise Denied(DeniedBy.FLEET, Reason.UNREADABLE, answer.text)
+        return Permit.fitting(self, self._decide_here(), asked_at)
+
+    def confirm(self, made: Made) -> Flow[Optional[Terms]]:
+        """Whether a granted attempt may still be made, just before it is. None: nobody says that
+        it may not. Raises `Denied`.
+        """
+        core, dependency = self.core, self.question.dependency
+        if isinstance(made, LocalPermit):
+            if core.on_no_decision == "deny" and core.mode is Mode.FLEET:
+                raise _undecided()
+            kept = core.kept(dependency)
+            return Terms.of_local(core.local.confirm(dependency, kept, made, self.time_left()))
+        if isinstance(made, OnState):
+            return None  # It was granted no delay, so that there is nothing to confirm.
+        answer = yield from self._ask_fleet(made)
+        if isinstance(answer, _wire.FleetGrant):
+            return Terms.of_fleet(answer)
+        if isinstance(answer, _wire.FleetDenial):
+            raise self._denied(answer)
+        if answer.code == _NO_DELAY:
+            raise Denied(DeniedBy.FLEET, Reason.UNREADABLE, answer.text)
+        if core.on_no_decision == "deny":
+            raise _undecided()
+        return None
+
+    def _ask_fleet(self, confirm: Optional[bytes]) -> Flow[Any]:
+        """A grant, a denial, or why there is neither."""
+        core = self.core
+        request = None if core.link is None else self._request(confirm)
+        if request is None:
+            return NoAnswer(Lack.UNASKED)
+        try:
+            reply = yield AskFleet(request)
+        except BaseException:
+            if self.previous is not None and confirm is None:
+                self.previous.may_be_told()
+            raise
+        answer: Any = reply
+        if not isinstance(reply, NoAnswer):
+            try:
+                answer = _wire.read_answer(reply)
+            except _wire.Unreadable as why:
+                answer = NoAnswer(Lack.UNREADABLE, _NO_DELAY if why.no_delay else 0, str(why))
+        if isinstance(answer, NoAnswer):
+            core.counters.no_decision += 1
+            log.debug("no decision about %s: %s", self.question.dependency, answer)
+        else:
+            core.counters.answered += 1
+        return answer
+
+    def _request(self, confirm: Optional[bytes]) -> Optional[Any]:
+        """None: the service cannot be asked this."""
+        question, core = self.question, self.core
+        if not _wire.is_name(question.dependency):
+            assert core.link is not None
+            core.link.warn_configuration(
+                "a dependency's name is not 1 to 200 of the letters allowed"
+            )
+            return None
+        request = pb.AcquireRequest(
+            dependency=question.dependency,
+            attempt=self.attempt,
+            safety=question.safety,
+            priority=question.priority,
+            cost=question.cost,
+            call_id=self.call_id,
+        )
+        left = self.time_left()
+        if left is not None:
+            _wire.write_duration(request.time_left, left)
+        if confirm is not None:
+            request.confirm = confirm
+        elif self.previous is not None and not self.previous.on_the_wire(
+            request.previous, core, question.dependency, self.attempt
+        ):
+            return None
+        return request
+
+    @property
+    def call_id(self) -> str:
+        """The same for all attempts of a call; most calls on pushed state never need it."""
+        if self._call_id is None:
+            self._call_id = _entropy.name()
+        return self._call_id
+
+    def _decide_here(self) -> Terms:
+        core, dependency = self.core, self.question.dependency
+        if core.on_no_decision == "deny" and core.mode is Mode.FLEET:
+            raise _undecided()
+        kept, left = core.kept(dependency), self.time_left()
+        try:
+            if self.previous is None:
+                granted = core.local.first(dependency, kept, left)
+            else:
+                is_unsafe = self.question.safety == UNSAFE
+                made = self.previous.here(self.attempt)
+                asked = retry_of(self.attempt, made, self.previous.outcome, is_unsafe)
+                granted = core.local.retry(dependency, kept, asked, left)
+        except Denied:
+            core.counters.local_denials += 1
+            raise
+        core.counters.local_grants += 1
+        terms = Terms.of_local(granted)
+        if core.mode is Mode.TESTING:
+            terms.delay_ns, terms.confirm = 0, False
+        return terms
+
+    def _denied(self, answer: _wire.FleetDenial) -> Denied:
+        wait = None if answer.retry_after_ns is None else to_seconds(answer.retry_after_ns)
+        denied = Denied(DeniedBy.FLEET, answer.reason, answer.detail, wait)
+        self.core.local.remember(self.question.dependency, denied)
+        return denied
+
+    def _copy(self) -> Asking:
+        copy = Asking.__new__(Asking)
+        copy.core, copy.question, copy.deadline = self.core, self.question, self.deadline
+        copy.attempt, copy.previous = self.attempt, self.previous
+        copy._call_id = self.call_id
+        return copy
+
+    def _tell(self) -> None:
+        if self.previous is not None:
+            self.previous.tell(self.core, self.question.dependency)
+
+    def _told(self) -> None:
+        if self.previous is not None:
+            self.previous.told_to_fleet()
+
+
+_NO_DELAY = -1
+"""The `code` of a `NoAnswer` for a grant that does not say when."""
+
+
+def tell(core: Core, dependency: str, made: Made, outcome: Outcome) -> None:
+    """Tells how an attempt ended that no question has told of. One on pushed state is tallied;
+    but a tally has no place for a wait that the dependency asked for, and that may hold the whole
+    fleet. Such an outcome goes with a question about a retry that is sure to be denied.
+    """
+    may_hold = outcome.pushback is not None and outcome.kind is not OutcomeKind.SUCCESS
+    if isinstance(made, OnState) and may_hold and core.link is not None:
+        _ask_in_vain(core, dependency, made, outcome)
+    else:
+        core.report(dependency, made, outcome)
+
+
+def _ask_in_vain(core: Core, dependency: str, made: OnState, outcome: Outcome) -> None:
+    link = core.link
+    assert link is not None
+    # Only what certainly was not sent could be granted, and that is given back.
+    request = pb.AcquireRequest(
+        dependency=dependency, attempt=2, safety=UNSAFE, call_id=_entropy.name()
+    )
+    request.previous.epoch = made.epoch
+    _wire.write_outcome(outcome, request.previous.outcome)
+    link.reports.begin_telling()
+    slot = _InVain(core, dependency, made, outcome)
+    is_shut = link.gate.shut_until(_clock.now_ns()) is not None
+    refused = NoAnswer(Lack.AWAY) if is_shut else link.submit(Ask(request, slot))
+    if refused is not None:
+        slot.put(refused)
+
+
+class _InVain:
+    """Nobody waits for the answer."""
+
+    is_gone = False
+
+    def __init__(self, core: Core, dependency: str, made: OnState, outcome: Outcome) -> None:
+        self._told = (core, dependency, made, outcome)
+
+    def put(self, reply: Any) -> bool:
+        core, dependency, made, outcome = self._told
+        assert core.link is not None
+        if not isinstance(reply, NoAnswer):
+            core.link.give_back(reply)
+        elif not reply.may_have_arrived:
+            core.report(dependency, made, outcome)
+        core.link.reports.end_telling()
+        return True
+
+
+def _undecided() -> Denied:
+    detail = "the service did not decide, and on_no_decision is deny"
+    return Denied(DeniedBy.LOCAL, Reason.NO_DECISION, detail)
+
+
+__all__ = ["Asking", "Granted", "Made", "OnState", "tell"]

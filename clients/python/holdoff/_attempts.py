@@ -1,0 +1,98 @@
+"""A loop of attempts, each of them a block: for code that is no function."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Optional
+
+from . import _clock
+from ._calling import Attempt, Calling, Returned, attempt_of
+from ._flow import Flow
+from ._permit import Permit
+from .outcome import Outcome, OutcomeKind
+
+
+class Guard:
+    """One attempt, as a block. `number`, `limit` and the rest are those of `Attempt`."""
+
+    def __init__(self, guards: Guards, permit: Permit) -> None:
+        self._guards = guards
+        self._permit = permit
+        self._attempt: Attempt = attempt_of(permit)
+        self._begun = _clock.now_ns()
+        self._result: Optional[tuple[Any]] = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._attempt, name)
+
+    @property
+    def number(self) -> int:
+        return self._attempt.number
+
+    @property
+    def limit(self) -> Optional[float]:
+        return self._attempt.limit
+
+    def result(self, value: Any) -> None:
+        """What the attempt returned, to be read by the call's `classify`: a response with status
+        503 is no error, and a failure all the same.
+        """
+        self._result = (value,)
+
+    def __enter__(self) -> Guard:
+        self._begun = _clock.now_ns()
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> bool:
+        took = _clock.now_ns() - self._begun
+        if error is None:
+            value = self._result[0] if self._result else None
+            self._guards.returned(self._permit, self._result is not None, value, took)
+            return False
+        if not isinstance(error, Exception):
+            self._permit.cancel()
+            return False
+        self._guards.failed(self._permit, error, took)
+        return True
+
+
+class Guards:
+    """The loop, without its input and output."""
+
+    def __init__(self, calling: Calling) -> None:
+        self._calling = calling
+        self._is_over = False
+        self._is_in_block = False
+
+    def next(self) -> Flow[Optional[Guard]]:
+        """None: the loop is over. Raises the last real error where there is no next attempt."""
+        if self._is_over:
+            return None
+        if self._is_in_block:
+            raise RuntimeError("an attempt was not made as a block: use `with attempt:`")
+        try:
+            permit = yield from self._calling.permission()
+        except Returned:
+            self._is_over = True
+            return None
+        self._is_in_block = True
+        return Guard(self, permit)
+
+    def returned(self, permit: Permit, has_value: bool, value: Any, took: int) -> None:
+        self._is_in_block = False
+        if has_value:
+            self._is_over = self._calling.returned(permit, value, took)
+        else:
+            self._is_over = True
+            permit.report(Outcome(OutcomeKind.SUCCESS, took / 1e9))
+
+    def failed(self, permit: Permit, error: Exception, took: int) -> None:
+        self._is_in_block = False
+        self._calling.failed(permit, error, took)
