@@ -20,7 +20,7 @@ from ._counters import Counters
 from ._local_policy import local_policy
 from ._rules.policy import Policy
 from ._sync import Attempts, Client, Permit
-from .denial import Denied, DeniedBy, Reason, TimedOut, stopped
+from .denial import Cancelled, Denied, DeniedBy, Reason, TimedOut, stopped
 from .outcome import Outcome, OutcomeKind
 
 
@@ -33,6 +33,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Attempt",
     "Attempts",
+    "Cancelled",
     "Client",
     "Counters",
     "Denied",

@@ -9,6 +9,7 @@ from . import _clock
 from ._calling import Attempt, Calling, Returned, attempt_of
 from ._flow import Flow
 from ._permit import Permit
+from .denial import Cancelled
 from .outcome import Outcome, OutcomeKind
 
 
@@ -56,7 +57,7 @@ class Guard:
             value = self._result[0] if self._result else None
             self._guards.returned(self._permit, self._result is not None, value, took)
             return False
-        if not isinstance(error, Exception):
+        if not isinstance(error, Exception) or isinstance(error, Cancelled):
             self._permit.cancel()
             return False
         self._guards.failed(self._permit, error, took)
@@ -68,6 +69,7 @@ class Guards:
 
     def __init__(self, calling: Calling) -> None:
         self._calling = calling
+        self.cancel = calling.cancel
         self._is_over = False
         self._is_in_block = False
 

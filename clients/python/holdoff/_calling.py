@@ -62,13 +62,23 @@ class Calling:
     error, and `begun` attempts were made.
     """
 
-    __slots__ = ("_asking", "_classify", "_fallback", "_on_denied", "begun", "error", "value")
+    __slots__ = (
+        "_asking",
+        "_classify",
+        "_fallback",
+        "_on_denied",
+        "begun",
+        "cancel",
+        "error",
+        "value",
+    )
 
     def __init__(self, core: Core, dependency: str, settings: Mapping[str, Any]) -> None:
         asked = dict(settings)
         self._on_denied = asked.pop("on_denied", "fail")
         self._classify: _classify.Classify = asked.pop("classify", _classify.default)
         self._fallback = asked.pop("fallback", None)
+        self.cancel = asked.pop("cancel", None)
         if self._on_denied not in ("fail", "wait"):
             raise ValueError(f"on_denied {self._on_denied!r}: it must be 'fail' or 'wait'")
         self._asking = Asking(core, Question(dependency, asked))

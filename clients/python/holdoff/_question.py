@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, TypedDict
 
@@ -50,6 +51,9 @@ class Settings(Asked, total=False):
     """`wait`: where a denial says when asking again makes sense, waits so long and asks again."""
     classify: _classify.Classify
     """How a value or an error is read; `holdoff.classify.default` unless said."""
+    cancel: Optional[threading.Event]
+    """For threads: once it is set, the call is given up with `Cancelled`, at the latest when the
+    function returns. Tasks are cancelled as ever."""
     fallback: Optional[Callable[[Denied, Optional[BaseException]], Any]]
     """Makes a value in place of the error where the call is given up; gets the reason and the
     last real error."""

@@ -22,6 +22,7 @@ from ._permit import Permit as CorePermit
 from ._question import Question
 from ._rules.arithmetic import to_seconds
 from ._threads import ThreadLink
+from .denial import Cancelled
 from .outcome import Outcome
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
 
 T = TypeVar("T")
+_LOOK_SECONDS = 0.02
 
 
 class Permit:
@@ -218,13 +220,16 @@ class Client(Front):
             permit = calling.at_once()
             if permit is None:
                 try:
-                    permit = self._drive(calling.permission())
+                    permit = self._drive(calling.permission(), calling.cancel)
                 except Returned:
                     value: T = calling.returned_value()
                     return value
             begun = _clock.now_ns()
             try:
                 value = function(attempt_of(permit))
+            except Cancelled:
+                permit.cancel()
+                raise
             except Exception as error:
                 calling.failed(permit, error, _clock.now_ns() - begun)
             except BaseException:
@@ -234,13 +239,13 @@ class Client(Front):
                 if calling.returned(permit, value, _clock.now_ns() - begun):
                     return value
 
-    def _drive(self, flow: Flow[T]) -> T:
+    def _drive(self, flow: Flow[T], cancel: Optional[threading.Event] = None) -> T:
         """Performs what a flow waits for."""
         try:
             effect = next(flow)
             while True:
                 try:
-                    result = self._perform(effect)
+                    result = self._perform(effect, cancel)
                 except BaseException as error:
                     effect = flow.throw(error)
                 else:
@@ -249,9 +254,13 @@ class Client(Front):
             value: T = done.value
             return value
 
-    def _perform(self, effect: Effect) -> Any:
+    def _perform(self, effect: Effect, cancel: Optional[threading.Event]) -> Any:
+        if cancel is not None and cancel.is_set():
+            raise Cancelled
         if isinstance(effect, Sleep):
-            return self._sleep(effect)
+            if self._core.mode is not Mode.TESTING:
+                _sleep(effect, cancel)
+            return None
         link = self._core.link
         if not isinstance(link, ThreadLink):
             return AWAY
@@ -259,20 +268,6 @@ class Client(Front):
             return link.ask(effect.request, self._core.timeout)
         assert isinstance(effect, PlanCheck)
         return link.plan_check(effect.request, effect.seconds)
-
-    def _sleep(self, effect: Sleep) -> None:
-        if self._core.mode is Mode.TESTING:
-            return
-        if effect.pushed is None or effect.is_over is None:
-            time.sleep(effect.seconds)
-            return
-        tripped = threading.Event()
-        effect.pushed.listen(tripped.set)
-        try:
-            if not effect.is_over():
-                tripped.wait(effect.seconds)
-        finally:
-            effect.pushed.ignore(tripped.set)
 
 
 class Attempts(Iterator[Guard]):
@@ -286,10 +281,39 @@ class Attempts(Iterator[Guard]):
         return self
 
     def __next__(self) -> Guard:
-        guard = self._client._drive(self._guards.next())
+        guard = self._client._drive(self._guards.next(), self._guards.cancel)
         if guard is None:
             raise StopIteration
         return guard
+
+
+def _sleep(effect: Sleep, cancel: Optional[threading.Event]) -> None:
+    if effect.pushed is None or effect.is_over is None:
+        if cancel is None:
+            time.sleep(effect.seconds)
+        elif cancel.wait(effect.seconds):
+            raise Cancelled
+        return
+    tripped = threading.Event()
+    effect.pushed.listen(tripped.set)
+    try:
+        if not effect.is_over():
+            _until(tripped, effect.seconds, cancel)
+    finally:
+        effect.pushed.ignore(tripped.set)
+
+
+def _until(tripped: threading.Event, seconds: float, cancel: Optional[threading.Event]) -> None:
+    """Nothing waits for two events at once, so that the second is looked at now and then."""
+    if cancel is None:
+        tripped.wait(seconds)
+        return
+    by = time.monotonic() + seconds
+    while not tripped.wait(max(min(by - time.monotonic(), _LOOK_SECONDS), 0.0)):
+        if cancel.is_set():
+            raise Cancelled
+        if time.monotonic() >= by:
+            return
 
 
 def _close(links: list[Any]) -> None:

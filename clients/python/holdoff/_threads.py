@@ -260,11 +260,14 @@ class ThreadLink(Link):
             if session.wants_to_look_home():
                 threading.Thread(target=self._look_home, args=(session,), daemon=True).start()
             with self._changed:
+                if self.is_closed:
+                    self.reports.hurry()
                 message = session.pull()
                 if message is None:
                     if self.is_closed:
                         leave_by = leave_by or _clock.now_ns() + int(FAREWELL * NS)
-                        if session.is_idle or _clock.now_ns() >= leave_by:
+                        is_said = session.is_idle and self.reports.is_empty()
+                        if is_said or _clock.now_ns() >= leave_by:
                             return
                         self._changed.wait(0.01)
                     elif session.overdue() is None:

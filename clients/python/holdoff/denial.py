@@ -91,6 +91,10 @@ class TimedOut(TimeoutError):
     """An attempt was cut off at its limit, and none before it had an error of its own."""
 
 
+class Cancelled(Exception):
+    """The caller gave the call up. A function may raise it, too."""
+
+
 def stopped(error: BaseException) -> Optional[Denied]:
     """Why there was no further attempt after this error. None: it did not end a guarded call."""
     if isinstance(error, Denied):
