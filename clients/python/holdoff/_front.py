@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Iterable
 from typing import Any, Optional, TypeVar
 
+from . import _fork
 from ._channel import Tls, Token
 from ._core import DEFAULT_ENDPOINT, Configuration, Core, OnNoDecision
 from ._counters import Counters
-from ._link import Link
+from ._link import Link, log
 from ._rules.policy import Policy
 
 F = TypeVar("F", bound="Front")
@@ -90,25 +90,32 @@ class Front:
     def _make_link(*settings: Any) -> Link:
         raise NotImplementedError
 
-    def _begin_anew(self) -> None:
-        """In a child of `fork` no thread, lock or connection of the parent is of use. gRPC's own
-        are kept for good, since to close them would wait for threads that are not there.
+    def _begin_anew(self, can_connect: bool) -> None:
+        """In a child of `fork` no thread, lock or connection of the parent is of use. They are
+        kept for good, since to close them would wait for threads that are not there.
         """
-        inherited, configuration = self._core, self._core.configuration
+        inherited = self._core
         _INHERITED.append(inherited)
-        self._core = Core(configuration, self._make_link)
+        self._core = Core(inherited.configuration, self._make_link)
         # What was pushed holds to its own end, in this process too.
         self._core.pushed.inherit(inherited.pushed)
+        if not can_connect and self._core.link is not None:
+            self._core.link = None
+            log.warning(
+                "forked from a process in which threads of gRPC were at work, which no child "
+                "survives; this one decides locally"
+            )
+
+    def _used_grpc(self) -> bool:
+        return False
+
+    def _leave_grpc(self) -> None:
+        """Before a `fork`."""
+
+    def _return_to_grpc(self) -> None:
+        """In the parent."""
 
 
-_CLIENTS: weakref.WeakSet[Front] = weakref.WeakSet()
+_CLIENTS: Any = weakref.WeakSet()
 _INHERITED: list[Core] = []
-
-
-def _begin_all_anew() -> None:
-    for client in list(_CLIENTS):
-        client._begin_anew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_all_anew)
+_fork.watch(_CLIENTS)

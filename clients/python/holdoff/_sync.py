@@ -118,10 +118,24 @@ class Client(Front):
         super()._begin(configuration)
         self._closes = weakref.finalize(self, _close, [self._core.link])
 
-    def _begin_anew(self) -> None:
+    def _begin_anew(self, can_connect: bool) -> None:
         self._closes.detach()
-        super()._begin_anew()
+        super()._begin_anew(can_connect)
         self._closes = weakref.finalize(self, _close, [self._core.link])
+
+    def _used_grpc(self) -> bool:
+        link = self._core.link
+        return isinstance(link, ThreadLink) and link.has_begun
+
+    def _leave_grpc(self) -> None:
+        link = self._core.link
+        if isinstance(link, ThreadLink):
+            link.park()
+
+    def _return_to_grpc(self) -> None:
+        link = self._core.link
+        if isinstance(link, ThreadLink):
+            link.unpark()
 
     @staticmethod
     def _make_link(*settings: Any) -> ThreadLink:

@@ -155,6 +155,10 @@ class TaskLink(Link):
             task.cancel()
             await asyncio.wait({task}, timeout=FAREWELL)
 
+    @property
+    def has_begun(self) -> bool:
+        return self._loop is not None
+
     def close_soon(self) -> None:
         self.is_closed = True
         self.wake()

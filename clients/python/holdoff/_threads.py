@@ -22,6 +22,8 @@ from ._session import Session
 from ._unary import CALL_SECONDS, Request, Unary
 
 _GAP_SECONDS = 0.1
+PARK_SECONDS = 0.5
+_LOOK_SECONDS = 0.05
 
 
 class ThreadSlot:
@@ -71,6 +73,8 @@ class ThreadLink(Link):
         super().__init__(*settings)
         self._changed = threading.Condition(self.lock)
         self._thread: Optional[threading.Thread] = None
+        self._is_parked = False
+        self._is_inside = False
         self._session: Optional[Session] = None
         self._call: Any = None
         self._channel: Optional[tuple[int, grpc.Channel]] = None
@@ -154,6 +158,29 @@ class ThreadLink(Link):
         except ValueError:  # The channel was closed meanwhile.
             return LOST
 
+    @property
+    def has_begun(self) -> bool:
+        return self._thread is not None
+
+    def park(self) -> None:
+        """Leaves gRPC before a `fork`, for a moment at most. What was pushed holds meanwhile."""
+        with self.lock:
+            thread, self._is_parked = self._thread, True
+            session = self._session
+        if thread is None or not thread.is_alive():
+            return
+        if session is not None:
+            self.leave(End.AGAIN)
+        self.wake()
+        assert self._changed is not None
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_inside, PARK_SECONDS)
+
+    def unpark(self) -> None:
+        """Goes on, in the parent."""
+        self._is_parked = False
+        self.wake()
+
     def close(self) -> None:
         """Sends what is left, for a second at most, and ends the thread."""
         with self.lock:
@@ -177,12 +204,17 @@ class ThreadLink(Link):
         assert self._changed is not None
         with self._changed:
             self.is_waiting = True
-            while not self.is_closed:
+            self._is_inside = False
+            self._changed.notify_all()
+            while not self.is_closed or self._is_parked:
                 wait = self.patience()
-                if wait is not None and wait <= 0.0:
-                    self.is_waiting = False
+                if self._is_parked:
+                    wait = None
+                elif wait is not None and wait <= 0.0:
+                    self.is_waiting, self._is_inside = False, True
                     return True
                 self._changed.wait(wait)
+            self._is_inside = True
         return self.says_farewell()
 
     def _connect_once(self) -> None:
@@ -203,7 +235,7 @@ class ThreadLink(Link):
                 end = self._requests(index, channel)
         finally:
             with self.lock:
-                self._channel = None
+                self._channel = self._session = self._call = None
             channel.close()
         self.course.ended(index, end, _clock.now_ns(), _entropy.unit())
         self.is_waiting = True
@@ -221,7 +253,7 @@ class ThreadLink(Link):
 
     def _dial_one(self, index: int) -> Optional[grpc.Channel]:
         channel = self.endpoints[index].connect()
-        if _is_ready(channel, DIAL_MAX):
+        if _is_ready(channel, DIAL_MAX, lambda: self._is_parked):
             return channel
         log.debug("holdoff is not reachable at %s", self.endpoints[index].target)
         channel.close()
@@ -233,6 +265,10 @@ class ThreadLink(Link):
         call = stub.Session(self._outgoing(session), metadata=self.endpoints[index].metadata())
         with self.lock:
             self._session, self._call = session, call
+            if self._is_parked:
+                session.ends_as = End.AGAIN
+        if session.ends_as is not None:
+            call.cancel()
         try:
             call.initial_metadata()
             with self.lock:
@@ -303,6 +339,8 @@ class ThreadLink(Link):
         while True:
             with self._changed:
                 end, request = unary.overdue(), unary.next()
+                if self._is_parked:
+                    return End.AGAIN
                 if request is None:
                     if end is not None:
                         return end
@@ -314,7 +352,7 @@ class ThreadLink(Link):
             call.add_done_callback(_telling(request))
 
 
-def _is_ready(channel: grpc.Channel, seconds: float) -> bool:
+def _is_ready(channel: grpc.Channel, seconds: float, is_unwanted: Callable[[], bool]) -> bool:
     """Whether the connection stands. One that is refused is known at once."""
     states: list[grpc.ChannelConnectivity] = []
     settled = threading.Event()
@@ -329,7 +367,9 @@ def _is_ready(channel: grpc.Channel, seconds: float) -> bool:
             settled.set()
 
     channel.subscribe(note, try_to_connect=True)
-    settled.wait(seconds)
+    by = _clock.now_ns() + int(seconds * NS)
+    while not settled.wait(_LOOK_SECONDS) and _clock.now_ns() < by and not is_unwanted():
+        pass
     channel.unsubscribe(note)
     return bool(states) and states[0] is grpc.ChannelConnectivity.READY
 

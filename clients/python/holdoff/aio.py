@@ -113,10 +113,14 @@ class Client(Front):
         super()._begin(configuration)
         self._closes = weakref.finalize(self, _close_soon, self._core.link)
 
-    def _begin_anew(self) -> None:
+    def _begin_anew(self, can_connect: bool) -> None:
         self._closes.detach()
-        super()._begin_anew()
+        super()._begin_anew(can_connect)
         self._closes = weakref.finalize(self, _close_soon, self._core.link)
+
+    def _used_grpc(self) -> bool:
+        link = self._core.link
+        return isinstance(link, TaskLink) and link.has_begun
 
     @staticmethod
     def _make_link(*settings: Any) -> TaskLink:
