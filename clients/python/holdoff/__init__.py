@@ -16,9 +16,12 @@ from . import classify
 from ._attempts import Guard
 from ._calling import Attempt, current
 from ._channel import Tls
+from ._check import check
+from ._checking import Away, Check, Checked, Finding, NotPlanned, Ran, Shared, Verdict
 from ._counters import Counters
 from ._local_policy import local_policy
 from ._rules.policy import Policy
+from ._supervise import supervise
 from ._sync import Attempts, Client, Permit
 from .denial import Cancelled, Denied, DeniedBy, Reason, TimedOut, stopped
 from .outcome import Outcome, OutcomeKind
@@ -33,21 +36,31 @@ __version__ = "0.1.0"
 __all__ = [
     "Attempt",
     "Attempts",
+    "Away",
     "Cancelled",
+    "Check",
+    "Checked",
     "Client",
     "Counters",
     "Denied",
     "DeniedBy",
+    "Finding",
     "Guard",
+    "NotPlanned",
     "Outcome",
     "OutcomeKind",
     "Permit",
     "Policy",
+    "Ran",
     "Reason",
+    "Shared",
     "TimedOut",
     "Tls",
+    "Verdict",
     "attempt",
+    "check",
     "classify",
     "local_policy",
     "stopped",
+    "supervise",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Any, Optional, Protocol, Union
+from typing import Any, Protocol, Union
 
 
 class Lack(enum.Enum):
@@ -64,6 +64,6 @@ class Ask:
 
     __slots__ = ("request", "slot")
 
-    def __init__(self, request: Optional[Any], slot: Slot) -> None:
+    def __init__(self, request: Any, slot: Slot) -> None:
         self.request = request
         self.slot = slot

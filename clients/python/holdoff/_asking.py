@@ -238,14 +238,13 @@ class Asking:
                 "a dependency's name is not 1 to 200 of the letters allowed"
             )
             return None
-        request = pb.AcquireRequest(
+        request: Any = pb.AcquireRequest(
             dependency=question.dependency,
             attempt=self.attempt,
-            safety=question.safety,
-            priority=question.priority,
             cost=question.cost,
             call_id=self.call_id,
         )
+        request.safety, request.priority = question.safety, question.priority
         left = self.time_left()
         if left is not None:
             _wire.write_duration(request.time_left, left)
@@ -328,9 +327,8 @@ def _ask_in_vain(core: Core, dependency: str, made: OnState, outcome: Outcome) -
     link = core.link
     assert link is not None
     # Only what certainly was not sent could be granted, and that is given back.
-    request = pb.AcquireRequest(
-        dependency=dependency, attempt=2, safety=UNSAFE, call_id=_entropy.name()
-    )
+    request: Any = pb.AcquireRequest(dependency=dependency, attempt=2, call_id=_entropy.name())
+    request.safety = UNSAFE
     request.previous.epoch = made.epoch
     _wire.write_outcome(outcome, request.previous.outcome)
     link.reports.begin_telling()

@@ -45,9 +45,8 @@ current: ContextVar[Attempt] = ContextVar("holdoff_attempt", default=_FIRST)
 
 def attempt_of(permit: Permit) -> Attempt:
     limit, suggested = permit.limit(), permit.terms.attempt_timeout_ns
-    if permit.attempt == 1 and limit is None and suggested is None:
-        if not permit.terms.is_probe and not permit.is_local:
-            return _FIRST
+    if permit.is_plain and limit is None:
+        return _FIRST
     return Attempt(
         permit.attempt,
         None if limit is None else to_seconds(limit),

@@ -91,6 +91,11 @@ class Permit:
     def is_local(self) -> bool:
         return isinstance(self.made, LocalPermit)
 
+    @property
+    def is_plain(self) -> bool:
+        """A first attempt made on pushed state: the way without a hop."""
+        return isinstance(self.made, OnState) and self.asking.attempt == 1
+
     def delay(self) -> int:
         """From now, in ns."""
         return max(self.usable_at - _clock.now_ns(), 0)
@@ -100,10 +105,10 @@ class Permit:
         for a probe to a margin before its lease ends. None: nothing limits it.
         """
         asking, terms = self.asking, self.terms
-        if asking.deadline is None and asking.question.attempt_timeout_ns is None:
-            if not terms.is_probe:
-                return None
-        limits = [asking.question.attempt_timeout_ns, asking.time_left()]
+        own = asking.question.attempt_timeout_ns
+        if asking.deadline is None and own is None and not terms.is_probe:
+            return None
+        limits = [own, asking.time_left()]
         if terms.is_probe and terms.lives_ns is not None:
             ends = self.asked_at + clamp.use_of_lease(terms.lives_ns)
             limits.append(max(ends - _clock.now_ns(), 0))

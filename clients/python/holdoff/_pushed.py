@@ -55,10 +55,8 @@ class Heard:
             update.policy if update.HasField("policy") else None,
             update.offline_allowance if update.HasField("offline_allowance") else None,
         )
-        if before is not None and before.said == self.said:
-            self.policy = before.policy
-        else:
-            self.policy = read_policy(*self.said, own)
+        is_known = before is not None and before.said == self.said
+        self.policy: Policy = before.policy if before and is_known else read_policy(*self.said, own)
         self.slow_after_ns = self.policy.slow_after_ns
         self.let_go_at: Optional[int] = before.let_go_at if before else None
         if self.first_attempts == GO:

@@ -157,7 +157,8 @@ class Session:
     def _ask(self) -> Optional[Any]:
         inbox = self._link.inbox
         message = pb.SessionRequest(id=self._id())
-        asks, size = [], 0
+        asks: list[Ask] = []
+        size = 0
         while inbox and len(asks) < BATCH_MAX:
             size += inbox[0].request.ByteSize() + 8
             if size > MESSAGE_BYTES_MAX and asks:

@@ -7,8 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-
-from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
 
 from . import _clock
 from ._answer import AWAY
@@ -334,5 +333,3 @@ def _close(links: list[Any]) -> None:
     for link in links:
         if link is not None:
             link.close()
-
-

@@ -12,11 +12,10 @@ from typing import Any, Optional
 import grpc
 import grpc.aio
 
-from . import _clock, _entropy
+from . import _clock, _entropy, _wire
 from ._answer import LATE, LOST, Ask, Lack, NoAnswer, Reply
 from ._course import End
 from ._link import DIAL_MAX, FAREWELL, Link, log
-from ._proto.coordinator_pb2_grpc import CoordinatorServiceStub
 from ._session import Session
 from ._unary import CALL_SECONDS, Request, Unary
 
@@ -119,7 +118,7 @@ class TaskLink(Link):
         """Waits for the state of what is followed."""
         by = _clock.now_ns() + int(seconds * 1e9)
         while not self.pushed.has_heard_all_wished() and _clock.now_ns() < by:
-            await asyncio.sleep(0.001)
+            await _a_moment()
 
     async def flush(self, seconds: float) -> bool:
         """Returns when all outcomes have been taken or lost, or the time is over."""
@@ -129,7 +128,7 @@ class TaskLink(Link):
                 return False
             self.begin()
             self.reports.hurry()
-            await asyncio.sleep(0.001)
+            await _a_moment()
         return True
 
     async def plan_check(self, request: Any, seconds: float) -> Any:
@@ -141,7 +140,7 @@ class TaskLink(Link):
             return NoAnswer(Lack.AWAY)
         index, channel = self._channel
         request = Request("PlanCheck", self.fill_check(request), lambda _: None)
-        return await self._requested(CoordinatorServiceStub(channel), index, request, seconds)
+        return await self._requested(_wire.stub(channel), index, request, seconds)
 
     async def close(self) -> None:
         """Sends what is left, for a second at most, and ends the task."""
@@ -238,7 +237,7 @@ class TaskLink(Link):
     async def _stream(self, index: int, channel: Any) -> End:
         session = Session(self, index)
         metadata = self.endpoints[index].metadata()
-        call = CoordinatorServiceStub(channel).Session(metadata=metadata)
+        call = _wire.stub(channel).Session(metadata=metadata)
         self._session, self._call = session, call
         writer = asyncio.ensure_future(self._write(session, call))
         code = 0
@@ -265,7 +264,6 @@ class TaskLink(Link):
         return end
 
     async def _write(self, session: Session, call: Any) -> None:
-        leave_by = None
         with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
             while not session.is_over:
                 if session.wants_to_look_home():
@@ -273,19 +271,29 @@ class TaskLink(Link):
                 self._changed.clear()
                 end = session.overdue()
                 if end is not None:
-                    return self.leave(end)
+                    self.leave(end)
+                    return
+                if self.is_closed:
+                    break
                 message = session.pull()
-                if message is not None:
-                    await call.write(message)
-                elif not self.is_closed:
+                if message is None:
                     await self._wait(session.patience())
                 else:
-                    now = _clock.now_ns()
-                    leave_by = leave_by or now + int(FAREWELL * 1e9)
-                    if now >= leave_by or (session.is_idle and self.reports.is_empty()):
-                        return await _done_writing(call)
-                    self.reports.hurry()
-                    await asyncio.sleep(0.005)
+                    await call.write(message)
+            await self._say_farewell(session, call)
+
+    async def _say_farewell(self, session: Session, call: Any) -> None:
+        by = _clock.now_ns() + int(FAREWELL * 1e9)
+        while not session.is_over and _clock.now_ns() < by:
+            self.reports.hurry()
+            message = session.pull()
+            if message is not None:
+                await call.write(message)
+            elif session.is_idle and self.reports.is_empty():
+                break
+            else:
+                await _a_moment()
+        await call.done_writing()
 
     async def _look_home(self, session: Session) -> None:
         """Leaves for the preferred endpoint where it is back, between questions if they leave a
@@ -297,14 +305,14 @@ class TaskLink(Link):
         await channel.close()
         by = _clock.now_ns() + int(_GAP_SECONDS * 1e9)
         while not session.is_idle and _clock.now_ns() < by:
-            await asyncio.sleep(0.001)
+            await _a_moment()
         session.ends_as = session.ends_as or End.AGAIN
         self.wake()
 
     async def _requests(self, index: int, channel: Any) -> End:
         """The same without a stream."""
         unary = Unary(self, lambda: channel.get_state() is _READY)
-        stub, tasks = CoordinatorServiceStub(channel), set()
+        stub, tasks = _wire.stub(channel), set()
         try:
             while True:
                 self._changed.clear()
@@ -341,8 +349,8 @@ class TaskLink(Link):
             return LOST  # The channel was closed meanwhile.
 
 
-async def _done_writing(call: Any) -> None:
-    await call.done_writing()
+async def _a_moment() -> None:
+    await asyncio.sleep(0.001)
 
 
 async def _is_ready(channel: Any) -> bool:

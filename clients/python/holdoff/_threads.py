@@ -12,11 +12,10 @@ from typing import Any, Callable, Optional
 
 import grpc
 
-from . import _clock, _entropy
+from . import _clock, _entropy, _wire
 from ._answer import LATE, LOST, Ask, Lack, NoAnswer, Reply
 from ._course import End
 from ._link import DIAL_MAX, FAREWELL, Link, log
-from ._proto.coordinator_pb2_grpc import CoordinatorServiceStub
 from ._rules.arithmetic import NS
 from ._session import Session
 from ._unary import CALL_SECONDS, Request, Unary
@@ -148,7 +147,7 @@ class ThreadLink(Link):
             return NoAnswer(Lack.AWAY)
         index, channel = standing
         try:
-            return CoordinatorServiceStub(channel).PlanCheck(
+            return _wire.stub(channel).PlanCheck(
                 self.fill_check(request),
                 timeout=seconds,
                 metadata=self.endpoints[index].metadata(),
@@ -261,7 +260,7 @@ class ThreadLink(Link):
 
     def _stream(self, index: int, channel: grpc.Channel) -> End:
         session = Session(self, index)
-        stub = CoordinatorServiceStub(channel)
+        stub = _wire.stub(channel)
         call = stub.Session(self._outgoing(session), metadata=self.endpoints[index].metadata())
         with self.lock:
             self._session, self._call = session, call
@@ -334,7 +333,7 @@ class ThreadLink(Link):
         states = [grpc.ChannelConnectivity.READY]
         channel.subscribe(states.append)
         unary = Unary(self, lambda: states[-1] is grpc.ChannelConnectivity.READY)
-        stub, endpoint = CoordinatorServiceStub(channel), self.endpoints[index]
+        stub, endpoint = _wire.stub(channel), self.endpoints[index]
         assert self._changed is not None
         while True:
             with self._changed:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Optional, Union
 
 from ._proto import coordinator_pb2 as pb
+from ._proto.coordinator_pb2_grpc import CoordinatorServiceStub
 from ._rules.arithmetic import NS, from_seconds
 from ._rules.duration import LONGEST_SECONDS, read_duration
 from ._rules.policy import DAY_NS
@@ -18,9 +19,7 @@ from .outcome import Outcome
 
 PERMIT_BYTES_MAX = 1024
 _STATES = frozenset(range(7))
-NAME_LETTERS = frozenset(
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/:@-"
-)
+NAME_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/:@-")
 
 
 @dataclass(frozen=True)
@@ -118,6 +117,11 @@ def write_outcome(outcome: Outcome, target: Any) -> None:
     target.retried_below = outcome.retried_below
     target.status_code = min(max(outcome.status_code, 0), 2**32 - 1)
     target.pushback_restarts_backoff = outcome.pushback_restarts_backoff
+
+
+def stub(channel: Any) -> Any:
+    """The generated stub has no types."""
+    return CoordinatorServiceStub(channel)  # type: ignore[no-untyped-call]
 
 
 def permit_result(permit: bytes, outcome: Outcome) -> Any:

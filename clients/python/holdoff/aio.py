@@ -16,6 +16,8 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
 
 from . import _clock
+from ._aio_check import check
+from ._aio_supervise import supervise
 from ._answer import AWAY
 from ._asking import Asking
 from ._attempts import Guard, Guards
@@ -328,3 +330,6 @@ async def _limited(running: Awaitable[T], seconds: Optional[float]) -> T:
 def _close_soon(link: Any) -> None:
     if link is not None:
         link.close_soon()
+
+
+__all__ = ["Attempts", "Client", "Permit", "check", "supervise"]

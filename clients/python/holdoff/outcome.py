@@ -42,7 +42,7 @@ class Outcome:
     latency: Optional[float] = None
     """How long it took; measured where it is absent."""
     pushback: Optional[float] = None
-    """The wait that the dependency itself asked for (`Retry-After`): a floor under the next delay."""
+    """The wait that the dependency itself asked for: a floor under the next delay."""
     do_not_retry: bool = False
     """The dependency said that there must be no retry."""
     retried_below: bool = False

@@ -14,15 +14,17 @@ _SHORT = "Mon|Tue|Wed|Thu|Fri|Sat|Sun"
 _LONG = "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTH = "|".join(_MONTHS)
+_DAY = r"(?P<day>[0-9]{2})"
+_YEAR = r"(?P<year>[0-9]{4})"
 _TIME = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})"
 
 _FORMS = (
     # Wed, 21 Oct 2015 07:28:00 GMT
-    re.compile(rf"(?:{_SHORT}), (?P<day>[0-9]{{2}}) (?P<month>{_MONTH}) (?P<year>[0-9]{{4}}) {_TIME} GMT"),
+    re.compile(rf"(?:{_SHORT}), {_DAY} (?P<month>{_MONTH}) {_YEAR} {_TIME} GMT"),
     # Wednesday, 21-Oct-15 07:28:00 GMT
-    re.compile(rf"(?:{_LONG}), (?P<day>[0-9]{{2}})-(?P<month>{_MONTH})-(?P<year>[0-9]{{2}}) {_TIME} GMT"),
+    re.compile(rf"(?:{_LONG}), {_DAY}-(?P<month>{_MONTH})-(?P<year>[0-9]{{2}}) {_TIME} GMT"),
     # Wed Oct 21 07:28:00 2015
-    re.compile(rf"(?:{_SHORT}) (?P<month>{_MONTH}) (?P<day>[0-9]{{2}}| [0-9]) {_TIME} (?P<year>[0-9]{{4}})"),
+    re.compile(rf"(?:{_SHORT}) (?P<month>{_MONTH}) (?P<day>[0-9]{{2}}| [0-9]) {_TIME} {_YEAR}"),
 )
 
 _SECONDS_IN_A_YEAR = 31_556_952

@@ -24,9 +24,7 @@ OPEN_SPREAD_NS = 2 * NS
 HEALTHY_RESET_NS = 60 * NS
 CONFIRM_ABOVE_NS = NS
 TOLD_MAX_NS = 300 * NS
-BINDS_ALL = frozenset(
-    (Reason.BREAKER_OPEN, Reason.FORCED_OPEN, Reason.HELD, Reason.CALLER_FAULT)
-)
+BINDS_ALL = frozenset((Reason.BREAKER_OPEN, Reason.FORCED_OPEN, Reason.HELD, Reason.CALLER_FAULT))
 _BAD = frozenset((OutcomeKind.FAILURE, OutcomeKind.TIMEOUT, OutcomeKind.NOT_SENT))
 
 
@@ -198,10 +196,13 @@ class Record:
                 if self._good >= PROBE_SUCCESSES:
                     self._enter(Phase.CLOSED, now)
         elif self._phase is Phase.CLOSED and (is_bad or is_good):
-            if self._detector.record(int(is_good), int(is_bad), now):
-                if now - self._since >= HEALTHY_RESET_NS:
-                    self._level = 0
-                self._open(policy, now)
+            self._weigh(policy, is_good, now)
+
+    def _weigh(self, policy: Policy, is_good: bool, now: int) -> None:
+        if self._detector.record(int(is_good), int(not is_good), now):
+            if now - self._since >= HEALTHY_RESET_NS:
+                self._level = 0
+            self._open(policy, now)
 
     def _open(self, policy: Policy, now: int) -> None:
         period = float(policy.open_for_ns)
