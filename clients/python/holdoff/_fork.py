@@ -63,7 +63,7 @@ def watch(clients: set[Forked]) -> None:
 
 def _may_survive(patience: float) -> bool:
     said = os.environ.get("GRPC_ENABLE_FORK_SUPPORT", "").lower()
-    if said and said not in ("0", "false", "no", "off"):
+    if said in ("1", "true", "yes", "on"):
         return True  # gRPC itself waits for its threads.
     by = time.monotonic() + patience
     while _is_grpc_at_work():

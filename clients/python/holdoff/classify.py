@@ -136,7 +136,8 @@ def _retry_after(headers: Headers, now: int) -> Optional[int]:
 def _pairs(headers: Any) -> Iterable[tuple[str, str]]:
     items = getattr(headers, "multi_items", None) or getattr(headers, "items", None)
     for name, value in items() if items is not None else headers:
-        yield _text(name).lower(), _text(value)
+        for one in value if isinstance(value, list) else (value,):  # grpc.aio's Metadata
+            yield _text(name).lower(), _text(one)
 
 
 def _text(value: Any) -> str:

@@ -81,7 +81,8 @@ class Denied(Exception):
         self.reason = reason
         self.detail = detail[:_DETAIL_LETTERS]
         self.retry_after = retry_after
-        super().__init__(by, reason, self.detail, retry_after)
+        # Not `super()`: an adapter's denial is also an error of its library.
+        Exception.__init__(self, by, reason, self.detail, retry_after)
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.detail}" if self.detail else str(self.reason)

@@ -1,0 +1,186 @@
+"""Against a real service, and one that only seems to be there."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import time
+from typing import Any
+
+import pytest
+from conftest import Both
+from scripted import Scripted, nowhere, serving, update
+
+import holdoff
+from holdoff import Outcome
+
+
+def eventually(both: Both, holds: Any, seconds: float = 3.0) -> bool:
+    by = time.monotonic() + seconds
+    while not holds() and time.monotonic() < by:
+        both.do(pause)
+    return bool(holds())
+
+
+async def pause_awaited() -> None:
+    import asyncio
+
+    await asyncio.sleep(0.01)
+
+
+def pause() -> Any:
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        time.sleep(0.01)
+        return None
+    return pause_awaited()
+
+
+def test_while_all_is_well_calls_have_no_hop_and_are_all_counted(both: Both, service: str) -> None:
+    client = both.client(service, follow=["catalogue"])
+    assert both.do(client.connect, 2.0)
+    for index in range(200):
+        assert both.call(client, "catalogue", lambda _, index=index: index) == index
+    assert both.do(client.flush, 2.0)
+    counters = client.counters()
+    assert (counters.pushed_grants, counters.asked, counters.local_grants) == (200, 0, 0)
+    assert counters.reported >= 1 and counters.reports_dropped == 0
+
+
+def test_a_retry_is_granted_by_the_fleet(both: Both, service: str) -> None:
+    client, seen = both.client(service, timeout=1.0), []
+    assert both.do(client.connect, 2.0)
+
+    def function(attempt: holdoff.Attempt) -> str:
+        seen.append((attempt.number, attempt.is_local))
+        if attempt.number == 1:
+            raise TimeoutError
+        return "ok"
+
+    assert both.call(client, "payments", function, idempotent=True) == "ok"
+    assert seen == [(1, False), (2, False)]
+
+
+def test_an_attempt_on_pushed_state_is_told_by_a_tally_of_its_epoch(both: Both) -> None:
+    scripted = Scripted(updates=(update("payments", epoch=7),))
+    with serving(scripted) as endpoint:
+        client = both.client(endpoint, follow=["payments"])
+        assert both.do(client.connect, 2.0)
+        both.call(client, "payments", lambda _: 1)
+        assert both.do(client.flush, 2.0)
+    (entry,) = scripted.entries
+    assert (entry.tally.dependency, entry.tally.epoch, entry.tally.successes) == ("payments", 7, 1)
+
+
+def test_a_permit_that_is_collected_is_reported_as_cancelled(both: Both) -> None:
+    scripted = Scripted()
+    with serving(scripted) as endpoint:
+        client = both.client(endpoint, timeout=2.0)
+        assert both.do(client.connect, 2.0)
+        permit = both.do(client.acquire, "payments")
+        assert not permit.is_local
+        del permit
+        gc.collect()
+        assert both.do(client.flush, 2.0)
+    assert [entry.result.outcome.kind for entry in scripted.entries] == [8]
+
+
+def test_the_first_report_counts_and_the_second_is_not_sent(both: Both) -> None:
+    scripted = Scripted()
+    with serving(scripted) as endpoint:
+        client = both.client(endpoint, timeout=2.0)
+        assert both.do(client.connect, 2.0)
+        permit = both.do(client.acquire, "payments")
+        both.do(permit.report, Outcome.success(0.1))
+        both.do(permit.report, Outcome.failure())
+        assert both.do(client.flush, 2.0)
+    assert [entry.result.outcome.kind for entry in scripted.entries] == [1]
+
+
+def test_what_closes_sends_its_last_outcomes(both: Both) -> None:
+    scripted = Scripted(updates=(update("payments"),))
+    with serving(scripted) as endpoint:
+        client = both.client(endpoint, follow=["payments"])
+        assert both.do(client.connect, 2.0)
+        both.call(client, "payments", lambda _: 1)
+        both.do(client.close)
+        assert [entry.tally.successes for entry in scripted.entries] == [1]
+        assert both.call(client, "payments", lambda _: 2) == 2, "it still works"
+
+
+def test_a_proxy_of_the_environment_does_not_capture_loopback(
+    both: Both, service: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "grpc_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, nowhere())
+    assert both.do(both.client(service).connect, 2.0)
+
+
+def test_cl2_an_absent_service_costs_no_call_anything(both: Both) -> None:
+    client, longest = both.client(nowhere()), 0.0
+    for _ in range(200):
+        begun = time.monotonic()
+        both.call(client, "payments", lambda _: 1)
+        longest = max(longest, time.monotonic() - begun)
+    assert longest < 0.25  # 50 ms, and what a busy machine adds.
+
+
+def test_cl2_a_silent_service_costs_three_calls_fifty_milliseconds(both: Both) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        client, slow = both.client(f"http://127.0.0.1:{silent.getsockname()[1]}"), 0
+        for _ in range(200):
+            begun = time.monotonic()
+            both.call(client, "payments", lambda _: 1)
+            slow += time.monotonic() - begun > 0.04
+    assert slow <= 6  # Three, and what a busy machine adds.
+
+
+def test_cl5_the_queue_holds_ten_thousand_and_counts_what_it_drops() -> None:
+    from holdoff._counters import Counters
+    from holdoff._reports import QUEUE_MAX, Reports
+
+    counters = Counters()
+    reports = Reports(counters, lambda: None)
+    for _ in range(QUEUE_MAX + 5):
+        reports.push(b"permit", Outcome.success())
+    assert counters.reports_dropped == 5
+    sizes = []
+    while (batch := reports.take()) is not None:
+        sizes.append(len(batch.entries))
+    assert sizes == [1_000] * 10
+
+
+def test_a_broken_stream_repeats_a_batch_once_under_its_number() -> None:
+    from holdoff._counters import Counters
+    from holdoff._reports import Reports
+
+    counters = Counters()
+    reports = Reports(counters, lambda: None)
+    reports.push(b"permit", Outcome.success())
+    first = reports.take()
+    assert first is not None
+    reports.broken()
+    reports.push(b"another", Outcome.success())
+    again, second = reports.take(), reports.take()
+    assert again is not None and second is not None
+    assert (again.sequence, second.sequence) == (first.sequence, first.sequence + 1)
+    reports.answered(second.sequence, True)
+    reports.broken()
+    assert reports.take() is None and reports.is_empty()
+    assert (counters.reported, counters.reports_dropped) == (1, 1)
+
+
+def test_a_message_stays_below_what_the_service_takes() -> None:
+    from holdoff._counters import Counters
+    from holdoff._reports import Reports
+
+    reports = Reports(Counters(), lambda: None)
+    for _ in range(100):
+        reports.push(b"x" * 10_000, Outcome.success())
+    batch = reports.take()
+    assert batch is not None and len(batch.entries) < 20
