@@ -142,7 +142,9 @@ class Asking:
         word = heard.word(now)
         if word == GO:
             core.counters.pushed_grants += 1
-            return Permit(self, Terms(OnState(heard.epoch, heard.slow_after_ns)), now)
+            if heard.terms is None:
+                heard.terms = Terms(OnState(heard.epoch, heard.slow_after_ns))
+            return Permit(self, heard.terms, now)
         if word == REFUSE:
             core.counters.pushed_denials += 1
             raise heard.denied(now)

@@ -73,14 +73,14 @@ class Calling:
     )
 
     def __init__(self, core: Core, dependency: str, settings: Mapping[str, Any]) -> None:
-        asked = dict(settings)
-        self._on_denied = asked.pop("on_denied", "fail")
-        self._classify: _classify.Classify = asked.pop("classify", _classify.default)
-        self._fallback = asked.pop("fallback", None)
-        self.cancel = asked.pop("cancel", None)
+        said = settings.get
+        self._on_denied = said("on_denied", "fail")
+        self._classify: _classify.Classify = said("classify", _classify.default)
+        self._fallback = said("fallback")
+        self.cancel = said("cancel")
         if self._on_denied not in ("fail", "wait"):
             raise ValueError(f"on_denied {self._on_denied!r}: it must be 'fail' or 'wait'")
-        self._asking = Asking(core, Question(dependency, asked))
+        self._asking = Asking(core, Question(dependency, settings))
         self.begun = 0
         self.error: Optional[BaseException] = None
         self.value: Optional[tuple[Any]] = None
@@ -110,9 +110,9 @@ class Calling:
     def returned(self, permit: Permit, value: Any, latency_ns: int) -> bool:
         """True: the call is over with this value."""
         if self._classify is _classify.default:
-            outcome = Outcome(OutcomeKind.SUCCESS, to_seconds(latency_ns))
-        else:
-            outcome = _timed(self._classify(value, None), latency_ns)
+            permit.succeeded(latency_ns)
+            return True
+        outcome = _timed(self._classify(value, None), latency_ns)
         self.begun += 1
         self.value = (value,)
         if outcome.kind is OutcomeKind.SUCCESS:

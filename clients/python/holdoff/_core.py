@@ -19,7 +19,7 @@ from ._rules.arithmetic import from_seconds
 from ._rules.policy import Policy
 from ._rules.record import LocalPermit
 from ._wire import is_name
-from .outcome import Outcome
+from .outcome import Outcome, OutcomeKind
 
 OnNoDecision = Literal["local", "allow", "deny"]
 
@@ -162,9 +162,14 @@ class Core:
             self.link.reports.push(made, outcome)
         else:
             latency = None if outcome.latency is None else from_seconds(outcome.latency)
-            self.link.reports.tally(
-                dependency, made.epoch, outcome.kind, latency, made.slow_after_ns
-            )
+            self.count(dependency, made, outcome.kind, latency)
+
+    def count(
+        self, dependency: str, made: OnState, kind: OutcomeKind, latency_ns: Optional[int]
+    ) -> None:
+        """How an attempt on pushed state ended."""
+        if self.link is not None:
+            self.link.reports.tally(dependency, made.epoch, kind, latency_ns, made.slow_after_ns)
 
 
 def _program() -> str:

@@ -12,7 +12,7 @@ from ._rules.arithmetic import NS, to_seconds
 from ._rules.record import Granted, LocalPermit
 from ._wire import FleetGrant
 from .denial import Denied, DeniedBy, Reason
-from .outcome import Outcome
+from .outcome import Outcome, OutcomeKind
 
 if TYPE_CHECKING:
     from ._asking import Asking
@@ -126,6 +126,15 @@ class Permit:
         except BaseException:
             self.cancel()
             raise
+
+    def succeeded(self, latency_ns: int) -> None:
+        """As `report`, without an outcome where the end is only counted."""
+        made = self.made
+        if isinstance(made, OnState):
+            self.made, core = None, self.asking.core
+            core.count(self.asking.question.dependency, made, OutcomeKind.SUCCESS, latency_ns)
+        else:
+            self.report(Outcome(OutcomeKind.SUCCESS, to_seconds(latency_ns)))
 
     def report(self, outcome: Outcome) -> None:
         """The call is over with it. Only the first report counts."""

@@ -42,6 +42,7 @@ class Heard:
         "said",
         "slow_after_ns",
         "state",
+        "terms",
         "used",
         "valid_until",
     )
@@ -62,6 +63,8 @@ class Heard:
         if self.first_attempts == GO:
             self.let_go_at = now
         self.used: int = before.used if before else now
+        self.terms: Any = None
+        """Of a first attempt that goes; made once, and never changed."""
 
     @property
     def is_open(self) -> bool:

@@ -139,7 +139,12 @@ def _count(name: str, value: int, low: int, high: int) -> int:
     return value
 
 
+def _of_the_call(question: Question, value: Any) -> None:
+    """The call's, not the question's."""
+
+
 _READERS: dict[str, Callable[[Question, Any], None]] = {
+    **dict.fromkeys(("on_denied", "classify", "cancel", "fallback"), _of_the_call),
     "idempotent": _idempotent,
     "keyed": _keyed,
     "deadline": _deadline,
