@@ -12,6 +12,8 @@
 | `holdoff.httpx`, `holdoff.requests`, `holdoff.grpc` | adapters |
 """
 
+import logging
+
 from . import classify
 from ._attempts import Guard
 from ._calling import Attempt, current
@@ -31,6 +33,9 @@ def attempt() -> Attempt:
     """The attempt in which this code runs, in a function that is `guarded`."""
     return current.get()
 
+
+# Who wants to read warnings says where; see the documentation of `logging`.
+logging.getLogger("holdoff").addHandler(logging.NullHandler())
 
 __version__ = "0.1.0"
 __all__ = [

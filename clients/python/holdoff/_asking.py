@@ -22,7 +22,7 @@ from ._pushed import GO, REFUSE
 from ._question import UNSAFE, Question
 from ._rules import own_words
 from ._rules.arithmetic import to_seconds
-from ._rules.record import Granted, LocalPermit, Unknown
+from ._rules.record import LocalPermit, Unknown
 from .denial import Denied, DeniedBy, Reason
 from .outcome import Outcome, OutcomeKind
 
@@ -363,6 +363,3 @@ class _InVain:
 def _undecided() -> Denied:
     detail = "the service did not decide, and on_no_decision is deny"
     return Denied(DeniedBy.LOCAL, Reason.NO_DECISION, detail)
-
-
-__all__ = ["Asking", "Granted", "Made", "OnState", "tell"]

@@ -14,27 +14,25 @@ from .outcome import Outcome, OutcomeKind
 
 
 class Guard:
-    """One attempt, as a block. `number`, `limit` and the rest are those of `Attempt`."""
+    """One attempt, as a block."""
 
     def __init__(self, guards: Guards, permit: Permit) -> None:
         self._guards = guards
         self._permit = permit
-        self._attempt: Attempt = attempt_of(permit)
         self._begun = _clock.now_ns()
         self._result: Optional[tuple[Any]] = None
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._attempt, name)
+        self.attempt: Attempt = attempt_of(permit)
+        """All that is known of it."""
 
     @property
     def number(self) -> int:
-        return self._attempt.number
+        """1 for the first call."""
+        return self.attempt.number
 
     @property
     def limit(self) -> Optional[float]:
-        return self._attempt.limit
+        """Seconds that it may take. None: nothing limits it."""
+        return self.attempt.limit
 
     def result(self, value: Any) -> None:
         """What the attempt returned, to be read by the call's `classify`: a response with status

@@ -17,9 +17,9 @@ from ._calling import Attempt, Calling, Returned, attempt_of, current
 from ._core import Mode
 from ._flow import AskFleet, Effect, Flow, PlanCheck, Sleep
 from ._front import Front
+from ._held import Held
 from ._permit import Permit as CorePermit
 from ._question import Question
-from ._rules.arithmetic import to_seconds
 from ._threads import ThreadLink
 from .denial import Cancelled
 from .outcome import Outcome
@@ -36,41 +36,13 @@ T = TypeVar("T")
 _LOOK_SECONDS = 0.02
 
 
-class Permit:
-    """Permission for one attempt. One that is neither reported nor retried counts as cancelled
-    once it is collected; `with permit:` says so at the end of the block.
-    """
-
-    __slots__ = ("_client", "_permit", "_told")
+class Permit(Held):
+    __doc__ = Held.__doc__
+    __slots__ = ("_client",)
 
     def __init__(self, client: Client, permit: CorePermit) -> None:
+        super().__init__(permit)
         self._client = client
-        self._permit = permit
-
-    @property
-    def attempt(self) -> int:
-        """1 for the first call."""
-        return self._permit.attempt
-
-    @property
-    def delay(self) -> float:
-        """Seconds to wait before the attempt, from now. `wait` does it."""
-        return to_seconds(self._permit.delay())
-
-    @property
-    def limit(self) -> Optional[float]:
-        """Seconds that the attempt may take from now. None: nothing limits it."""
-        limit = self._permit.limit()
-        return None if limit is None else to_seconds(limit)
-
-    @property
-    def is_probe(self) -> bool:
-        return self._permit.terms.is_probe
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it was granted without the service."""
-        return self._permit.is_local
 
     def wait(self) -> Permit:
         """Waits for the delay, and makes sure that the permit still holds then. Raises `Denied`
@@ -79,27 +51,13 @@ class Permit:
         self._permit = self._client._drive(self._permit.wait())
         return self
 
-    def report(self, outcome: Outcome) -> None:
-        """Says how the attempt ended. The call is over with it."""
-        self._permit.report(outcome)
-
     def retry(self, outcome: Outcome) -> Permit:
         """Says how the attempt ended and asks for the next one. Raises `Denied`."""
         asking = self._permit.next(outcome)
         return Permit(self._client, self._client._drive(asking.ask()))
 
-    def cancel(self) -> None:
-        """The attempt is not made, or is given up."""
-        self._permit.cancel()
-
     def __enter__(self) -> Permit:
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self._permit.cancel()
-
-    def __del__(self) -> None:
-        self._permit.collected()
 
 
 class Client(Front):

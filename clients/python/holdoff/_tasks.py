@@ -196,7 +196,8 @@ class TaskLink(Link):
             return
         index, channel = dialled
         self.counters.connections += 1
-        self._channel, end = dialled, End.BROKEN
+        # What is cancelled, with its loop, has not met an ill service.
+        self._channel, end = dialled, End.AGAIN
         try:
             is_unary = self.course.is_unary(index)
             end = End.UNIMPLEMENTED if is_unary else await self._stream(index, channel)

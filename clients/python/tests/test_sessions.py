@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import socket
+import threading
 import time
 from typing import Any
 
@@ -12,31 +14,8 @@ from conftest import Both
 from scripted import Scripted, nowhere, serving, update
 
 import holdoff
+import holdoff.aio
 from holdoff import Outcome
-
-
-def eventually(both: Both, holds: Any, seconds: float = 3.0) -> bool:
-    by = time.monotonic() + seconds
-    while not holds() and time.monotonic() < by:
-        both.do(pause)
-    return bool(holds())
-
-
-async def pause_awaited() -> None:
-    import asyncio
-
-    await asyncio.sleep(0.01)
-
-
-def pause() -> Any:
-    import asyncio
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        time.sleep(0.01)
-        return None
-    return pause_awaited()
 
 
 def test_while_all_is_well_calls_have_no_hop_and_are_all_counted(both: Both, service: str) -> None:
@@ -109,6 +88,42 @@ def test_what_closes_sends_its_last_outcomes(both: Both) -> None:
         both.do(client.close)
         assert [entry.tally.successes for entry in scripted.entries] == [1]
         assert both.call(client, "payments", lambda _: 2) == 2, "it still works"
+
+
+def test_a_client_that_is_collected_ends_its_thread_and_sends_its_last_outcomes() -> None:
+    scripted = Scripted(updates=(update("payments"),))
+    with serving(scripted) as endpoint:
+        client = holdoff.Client([endpoint], follow=["payments"])
+        assert client.connect(2.0)
+        client.call("payments", lambda _: 1)
+        del client
+        gc.collect()
+        assert [entry.tally.successes for entry in scripted.entries] == [1]
+    assert "holdoff" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_an_awaited_client_goes_on_in_the_next_event_loop() -> None:
+    async def call(client: holdoff.aio.Client) -> tuple[bool, bool]:
+        async def function(attempt: holdoff.Attempt) -> bool:
+            return attempt.is_local
+
+        return await client.connect(2.0), await client.call("payments", function)
+
+    with serving(Scripted()) as endpoint:
+        client = holdoff.aio.Client([endpoint], timeout=2.0)
+        for _ in range(3):
+            assert asyncio.run(call(client)) == (True, False)
+
+
+def test_two_endpoints_and_the_first_one_absent(both: Both) -> None:
+    scripted = Scripted()
+    with serving(scripted) as endpoint:
+        kind: Any = holdoff.aio.Client if both.is_aio else holdoff.Client
+        client = kind([nowhere(), endpoint], service="test", timeout=2.0)
+        assert both.do(client.connect, 2.0)
+        assert not both.call(client, "payments", lambda attempt: attempt.is_local)
+        both.do(client.close)
+    assert len(scripted.asked) == 1
 
 
 def test_a_proxy_of_the_environment_does_not_capture_loopback(
