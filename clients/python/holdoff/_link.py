@@ -127,6 +127,17 @@ class Link:
         if response.WhichOneof("verdict") == "grant":
             self.reports.push(response.grant.permit, Outcome.cancelled())
 
+    def is_ill(self) -> None:
+        """Something failed that no service should be able to make fail: a token's source, or this
+        client. It is tried again as after any other failure; calls are decided locally.
+        """
+        self.course.ended(self.course.start, End.BROKEN_UNHEARD, _clock.now_ns(), _entropy.unit())
+        self.is_waiting = True
+        self.refuse_inbox()
+        self.reports.broken()
+        if self._warned_configuration.is_due():
+            log.exception("no connection to holdoff could be made; deciding locally")
+
     def refuse_inbox(self) -> None:
         with self.lock:
             asks, self.inbox = list(self.inbox), deque()

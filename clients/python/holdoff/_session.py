@@ -124,6 +124,8 @@ class Session:
 
     def end_of(self, code: int) -> End:
         """What the end of the stream with this gRPC code means."""
+        if self._link.is_closed:
+            return End.UNWANTED
         if self.ends_as is not None:
             return self.ends_as
         if code == UNIMPLEMENTED and not self.is_proven:

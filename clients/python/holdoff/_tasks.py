@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import grpc
 import grpc.aio
@@ -64,7 +64,7 @@ class TaskLink(Link):
         super().__init__(*settings)
         self._changed = asyncio.Event()
         self._task: Optional[asyncio.Task[None]] = None
-        self._session: Optional[Session] = None
+        self._current: Union[Session, Unary, None] = None
         self._call: Any = None
         self._channel: Optional[tuple[int, Any]] = None
 
@@ -87,10 +87,12 @@ class TaskLink(Link):
             self._task = loop.create_task(self._run(), name="holdoff")
 
     def leave(self, end: End) -> None:
-        session, call = self._session, self._call
-        if session is not None and not session.is_over:
-            session.ends_as = end
-            call.cancel()
+        if self._current is None:
+            return
+        self._current.ends_as = end
+        if self._call is not None:
+            self._call.cancel()
+        self.wake()
 
     async def ask(self, request: Any, seconds: float) -> Reply:
         """Asks, and waits for so long at most."""
@@ -165,9 +167,10 @@ class TaskLink(Link):
     async def _run(self) -> None:
         try:
             while await self._until_wanted():
-                await self._connect_once()
-        except Exception:
-            log.exception("the connection to holdoff ended; the next question begins it anew")
+                try:
+                    await self._connect_once()
+                except Exception:
+                    self.is_ill()
         finally:
             self.is_waiting = True
             self.refuse_inbox()
@@ -205,7 +208,7 @@ class TaskLink(Link):
                 self.course.note_unary(index)
                 end = await self._requests(index, channel)
         finally:
-            self._channel = None
+            self._channel = self._current = self._call = None
             self.course.ended(index, end, _clock.now_ns(), _entropy.unit())
             self.is_waiting = True
             self.reports.broken()
@@ -239,7 +242,7 @@ class TaskLink(Link):
         session = Session(self, index)
         metadata = self.endpoints[index].metadata()
         call = _wire.stub(channel).Session(metadata=metadata)
-        self._session, self._call = session, call
+        self._current, self._call = session, call
         writer = asyncio.ensure_future(self._write(session, call))
         code = 0
         try:
@@ -258,7 +261,7 @@ class TaskLink(Link):
             if session.ends_as is None and not self.is_closed:
                 raise
         finally:
-            end = End.UNWANTED if self.is_closed else session.end_of(code)
+            end = session.end_of(code)
             session.close(end)
             writer.cancel()
             call.cancel()
@@ -313,18 +316,20 @@ class TaskLink(Link):
     async def _requests(self, index: int, channel: Any) -> End:
         """The same without a stream."""
         unary = Unary(self, lambda: channel.get_state() is _READY)
+        self._current = unary
         stub, tasks = _wire.stub(channel), set()
         try:
             while True:
                 self._changed.clear()
-                end, request = unary.overdue(), unary.next()
+                end = unary.overdue()
+                if end is not None:
+                    return end
+                request = unary.next()
                 if request is not None:
                     told = self._told(stub, index, request)
                     task = asyncio.ensure_future(told)
                     tasks.add(task)
                     task.add_done_callback(tasks.discard)
-                elif end is not None:
-                    return end
                 else:
                     await self._wait(unary.patience())
         finally:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 
 import grpc
 
@@ -74,7 +74,7 @@ class ThreadLink(Link):
         self._thread: Optional[threading.Thread] = None
         self._is_parked = False
         self._is_inside = False
-        self._session: Optional[Session] = None
+        self._current: Union[Session, Unary, None] = None
         self._call: Any = None
         self._channel: Optional[tuple[int, grpc.Channel]] = None
 
@@ -91,11 +91,13 @@ class ThreadLink(Link):
 
     def leave(self, end: End) -> None:
         with self.lock:
-            session, call = self._session, self._call
-            if session is None or session.is_over:
+            current, call = self._current, self._call
+            if current is None:
                 return
-            session.ends_as = end
-        call.cancel()
+            current.ends_as = end
+        if call is not None:
+            call.cancel()
+        self.wake()
 
     def ask(self, request: Any, seconds: float) -> Reply:
         """Asks, and waits for so long at most."""
@@ -165,11 +167,9 @@ class ThreadLink(Link):
         """Leaves gRPC before a `fork`, for a moment at most. What was pushed holds meanwhile."""
         with self.lock:
             thread, self._is_parked = self._thread, True
-            session = self._session
         if thread is None or not thread.is_alive():
             return
-        if session is not None:
-            self.leave(End.AGAIN)
+        self.leave(End.AGAIN)
         self.wake()
         assert self._changed is not None
         with self._changed:
@@ -191,13 +191,12 @@ class ThreadLink(Link):
         self.leave(End.UNWANTED)
 
     def _run(self) -> None:
-        try:
-            while self._until_wanted():
+        while self._until_wanted():
+            try:
                 self._connect_once()
-        except Exception:
-            log.exception("the connection to holdoff ended; the next question begins it anew")
-        finally:
-            self.refuse_inbox()
+            except Exception:
+                self.is_ill()
+        self.refuse_inbox()
 
     def _until_wanted(self) -> bool:
         assert self._changed is not None
@@ -234,7 +233,7 @@ class ThreadLink(Link):
                 end = self._requests(index, channel)
         finally:
             with self.lock:
-                self._channel = self._session = self._call = None
+                self._channel = self._current = self._call = None
             channel.close()
         self.course.ended(index, end, _clock.now_ns(), _entropy.unit())
         self.is_waiting = True
@@ -263,11 +262,12 @@ class ThreadLink(Link):
         stub = _wire.stub(channel)
         call = stub.Session(self._outgoing(session), metadata=self.endpoints[index].metadata())
         with self.lock:
-            self._session, self._call = session, call
+            self._current, self._call = session, call
             if self._is_parked:
                 session.ends_as = End.AGAIN
         if session.ends_as is not None:
             call.cancel()
+        end = End.BROKEN
         try:
             call.initial_metadata()
             with self.lock:
@@ -278,13 +278,13 @@ class ThreadLink(Link):
                     session.take(response)
                     assert self._changed is not None
                     self._changed.notify_all()
-            code = 0
+            end = session.end_of(0)
         except grpc.RpcError as error:
-            code = error.code().value[0]
-        end = End.UNWANTED if self.is_closed else session.end_of(code)
-        with self.lock:
-            session.close(end)
-        self.wake()
+            end = session.end_of(error.code().value[0])
+        finally:
+            with self.lock:
+                session.close(end)
+            self.wake()
         return end
 
     def _outgoing(self, session: Session) -> Iterator[Any]:
@@ -335,14 +335,15 @@ class ThreadLink(Link):
         unary = Unary(self, lambda: states[-1] is grpc.ChannelConnectivity.READY)
         stub, endpoint = _wire.stub(channel), self.endpoints[index]
         assert self._changed is not None
+        with self.lock:
+            self._current = unary
         while True:
             with self._changed:
-                end, request = unary.overdue(), unary.next()
-                if self._is_parked:
-                    return End.AGAIN
+                end = End.AGAIN if self._is_parked else unary.overdue()
+                if end is not None:
+                    return end
+                request = unary.next()
                 if request is None:
-                    if end is not None:
-                        return end
                     self._changed.wait(unary.patience())
                     continue
             call = getattr(stub, request.method).future(

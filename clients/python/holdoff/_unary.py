@@ -40,17 +40,17 @@ class Unary:
         self._is_reporting = False
         self._was_answered = False
         self._again_at = _clock.now_ns() + TRY_A_STREAM_AFTER_NS
-        self.end: Optional[End] = None
+        self.ends_as: Optional[End] = None
 
     def overdue(self) -> Optional[End]:
         """Why the connection is to be left now."""
         link = self._link
         is_busy = self._under_way > 0 or not link.reports.is_empty()
-        if self.end is None and link.is_closed and not is_busy:
-            self.end = End.UNWANTED
-        if self.end is None and _clock.now_ns() >= self._again_at:
-            self.end = End.AGAIN
-        return self.end
+        if self.ends_as is None and link.is_closed and not is_busy:
+            self.ends_as = End.UNWANTED
+        if self.ends_as is None and _clock.now_ns() >= self._again_at:
+            self.ends_as = End.AGAIN
+        return self.ends_as
 
     def next(self) -> Optional[Request]:
         link = self._link
@@ -107,7 +107,8 @@ class Unary:
         if not isinstance(reply, NoAnswer):
             self._was_answered = True
         elif reply.code == _UNAVAILABLE and not self._is_connected():
-            self.end = self.end or (End.BROKEN if self._was_answered else End.BROKEN_UNHEARD)
+            ended = End.BROKEN if self._was_answered else End.BROKEN_UNHEARD
+            self.ends_as = self.ends_as or ended
             return LOST
         elif reply.lack is not Lack.FAILED:
             return LOST

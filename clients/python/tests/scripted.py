@@ -40,6 +40,7 @@ class Scripted(stubs.CoordinatorServiceServicer):
         self.updates = updates
         self.plan = plan
         self.token = token
+        self.has_sessions = True
         self.asked: list[Any] = []
         self.hellos: list[Any] = []
         self.entries: list[Any] = []
@@ -47,6 +48,8 @@ class Scripted(stubs.CoordinatorServiceServicer):
 
     def Session(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
         self._let_in(context)
+        if not self.has_sessions:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "by single requests")
         context.send_initial_metadata(())
         out: queue.Queue[Any] = queue.Queue()
         context.add_callback(lambda: out.put(None))

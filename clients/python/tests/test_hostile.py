@@ -137,3 +137,37 @@ def test_an_open_state_that_nobody_refreshes_lapses_after_five_minutes(both: Bot
     assert denied.value.reason is Reason.BREAKER_OPEN
     assert denied.value.retry_after is not None
     assert 299.0 < denied.value.retry_after <= 300.0
+
+
+def test_a_token_that_cannot_be_read_costs_no_call_and_is_warned_of_once(
+    both: Both, caplog: pytest.LogCaptureFixture
+) -> None:
+    def token() -> str:
+        raise FileNotFoundError("the token is gone")
+
+    with serving(Scripted()) as endpoint:
+        client = both.client(endpoint, token=token, timeout=0.2)
+        begun = time.monotonic()
+        for _ in range(50):
+            assert both.call(client, "payments", lambda attempt: attempt.is_local)
+        assert time.monotonic() - begun < 2.0
+    warned = [record for record in caplog.records if record.exc_info]
+    assert len(warned) == 1
+
+
+def test_a_service_without_sessions_that_falls_silent_is_left(both: Both) -> None:
+    def silent(request: Any) -> Any:
+        time.sleep(0.5)
+        return granting(request)
+
+    scripted = Scripted(silent)
+    scripted.has_sessions = False
+    with serving(scripted) as endpoint:
+        client = both.client(endpoint, timeout=0.05)
+        assert both.do(client.connect, 2.0)
+        slow = 0
+        for _ in range(100):
+            begun = time.monotonic()
+            both.call(client, "payments", lambda attempt: 1)
+            slow += time.monotonic() - begun > 0.04
+    assert 1 <= slow <= 6
