@@ -19,6 +19,11 @@ const YOUNGEST: f32 = 0.022_84;
 const RECENT: f32 = 1.0 / 16.0;
 /// How much one success moves the usual latency.
 const LATENCY: f32 = 1.0 / 256.0;
+/// What a tally says of the usual latency moves it as so many successes do at most (by an
+/// eighth), and to no more than so many times of what it was: one that lies does not undo
+/// what hundreds have told, and a dependency that has become slower is believed after a few.
+pub(crate) const TALLIED_MAX: u32 = 32;
+const TALLIED_TIMES_MAX: f32 = 4.0;
 
 /// The moving averages of one dependency.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,6 +59,21 @@ impl Throughput {
         self.latency = match self.latency {
             0.0 => seen,
             usual => usual + (seen - usual) * LATENCY,
+        };
+    }
+
+    /// Adds the mean latency of so many successes in health, as one client counted them.
+    pub fn note_mean_latency(&mut self, mean: Nanos, successes: u32) {
+        if successes == 0 {
+            return;
+        }
+        let seen = mean.as_secs_f64() as f32;
+        self.latency = match self.latency {
+            0.0 => seen,
+            usual => {
+                let moved = 1.0 - (1.0 - LATENCY).powf(successes.min(TALLIED_MAX) as f32);
+                usual + (seen.min(usual * TALLIED_TIMES_MAX) - usual) * moved
+            }
         };
     }
 
@@ -221,6 +241,38 @@ mod tests {
         throughput.note_latency(Nanos::from_secs(1));
         let usual = throughput.latency().unwrap();
         assert!(usual > Nanos::from_millis(9) && usual < Nanos::from_millis(15));
+    }
+
+    #[test]
+    fn a_tally_says_of_the_usual_latency_what_its_successes_would_have_said() {
+        let (mut single, mut tallied) = (Throughput::default(), Throughput::default());
+        for round in 0..400 {
+            let latency = Nanos::from_millis(20 + round % 7);
+            for _ in 0..16 {
+                single.note_latency(latency);
+            }
+            tallied.note_mean_latency(latency, 16);
+        }
+        let (single, tallied) = (single.latency().unwrap(), tallied.latency().unwrap());
+        let apart = single.as_secs_f64() - tallied.as_secs_f64();
+        assert!(apart.abs() < 0.000_1, "{single} {tallied}");
+    }
+
+    #[test]
+    fn one_tally_that_lies_moves_the_usual_latency_by_less_than_half() {
+        for (lie, count) in [
+            (Nanos::MAX, u32::MAX),
+            (Nanos(1), u32::MAX),
+            (Nanos::MAX, 1),
+        ] {
+            let mut throughput = Throughput::default();
+            throughput.note_mean_latency(Nanos::from_millis(20), 1_000);
+            throughput.note_mean_latency(lie, count);
+            let usual = throughput.latency().unwrap().as_secs_f64();
+            assert!(usual > 0.017 && usual < 0.028, "{usual}");
+            throughput.note_mean_latency(Nanos::from_secs(1), 0);
+            assert_eq!(throughput.latency().unwrap().as_secs_f64(), usual);
+        }
     }
 
     #[test]

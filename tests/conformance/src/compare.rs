@@ -36,7 +36,10 @@ pub fn differences(
             }
             for (name, value) in came {
                 if fields == Fields::All && !wanted.contains_key(name) {
-                    found.push(format!("{}: expected nothing, got {value}", joined(path, name)));
+                    found.push(format!(
+                        "{}: expected nothing, got {value}",
+                        joined(path, name)
+                    ));
                 }
             }
         }
@@ -100,14 +103,22 @@ mod tests {
     fn only_what_is_stated_is_compared_unless_all_is() {
         let (expected, got) = (json!({"a": 1}), json!({"a": 1, "b": 2}));
         assert!(found(expected.clone(), got.clone(), Fields::Stated).is_empty());
-        assert_eq!(found(expected, got, Fields::All), ["b: expected nothing, got 2"]);
+        assert_eq!(
+            found(expected, got, Fields::All),
+            ["b: expected nothing, got 2"]
+        );
     }
 
     #[test]
     fn a_time_has_slack_above_and_a_count_has_none() {
         let range = json!({"max": 50});
         let within = |name: &str, got: i32| {
-            found(json!({name: range.clone()}), json!({name: got}), Fields::All).is_empty()
+            found(
+                json!({name: range.clone()}),
+                json!({name: got}),
+                Fields::All,
+            )
+            .is_empty()
         };
         assert!(within("total_ms", 150) && !within("total_ms", 151));
         assert!(within("runs", 50) && !within("runs", 51));
@@ -116,7 +127,10 @@ mod tests {
     #[test]
     fn null_and_a_missing_number_are_in_no_range() {
         let expected = json!({"a": {"min": 0}});
-        assert_eq!(found(expected.clone(), json!({"a": null}), Fields::All).len(), 1);
+        assert_eq!(
+            found(expected.clone(), json!({"a": null}), Fields::All).len(),
+            1
+        );
         assert_eq!(found(expected, json!({}), Fields::All).len(), 1);
     }
 

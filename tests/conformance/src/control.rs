@@ -11,6 +11,7 @@ use anyhow::Result;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
+    sync::mpsc,
     task::JoinSet,
     time::Instant,
 };
@@ -29,6 +30,7 @@ pub struct Stage {
     pub endpoints: Vec<Endpoint>,
     scenario: Scenario,
     failed: Mutex<Vec<String>>,
+    then: Mutex<Option<mpsc::UnboundedReceiver<String>>>,
 }
 
 impl Stage {
@@ -37,7 +39,8 @@ impl Stage {
     pub fn begin(scenario: &Scenario) -> Result<Arc<Self>> {
         let server = &scenario.server;
         let updates: Result<Vec<_>> = server.updates.iter().map(said::update).collect();
-        let script = Script::new(server.rules.clone(), updates?);
+        let (sender, then) = mpsc::unbounded_channel();
+        let script = Script::new(server.rules.clone(), updates?, sender);
         let behaviours = server.endpoints.iter().enumerate();
         let endpoints: Result<Vec<_>> = behaviours
             .map(|(index, behaviour)| Endpoint::begin(&script, index, *behaviour))
@@ -47,6 +50,7 @@ impl Stage {
             endpoints: endpoints?,
             scenario: scenario.clone(),
             failed: Mutex::default(),
+            then: Mutex::new(Some(then)),
         }))
     }
 
@@ -117,8 +121,21 @@ impl Stage {
 pub async fn listen(stage: &Arc<Stage>) -> Result<(SocketAddr, JoinSet<()>)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
-    let stage = Arc::clone(stage);
     let mut tasks = JoinSet::new();
+    let then = stage
+        .then
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    if let Some(mut then) = then {
+        let stage = Arc::clone(stage);
+        tasks.spawn(async move {
+            while let Some(name) = then.recv().await {
+                stage.act(&name).await;
+            }
+        });
+    }
+    let stage = Arc::clone(stage);
     tasks.spawn(async move {
         let mut asked = JoinSet::new();
         while let Ok((socket, _)) = listener.accept().await {

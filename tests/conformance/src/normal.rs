@@ -59,7 +59,10 @@ fn question(request: &proto::AcquireRequest) -> Map<String, Value> {
     if request.time_left.is_some() {
         put("time_left", json!(true));
     }
-    if !matches!(request.priority(), proto::Priority::Normal | proto::Priority::Unspecified) {
+    if !matches!(
+        request.priority(),
+        proto::Priority::Normal | proto::Priority::Unspecified
+    ) {
         let priority = request.priority().as_str_name().replace("PRIORITY_", "");
         put("priority", json!(priority));
     }
@@ -107,7 +110,10 @@ fn outcome(outcome: &proto::Outcome) -> Value {
     for (name, is_set) in [
         ("do_not_retry", outcome.do_not_retry),
         ("retried_below", outcome.retried_below),
-        ("pushback_restarts_backoff", outcome.pushback_restarts_backoff),
+        (
+            "pushback_restarts_backoff",
+            outcome.pushback_restarts_backoff,
+        ),
     ] {
         if is_set {
             shown.insert(name.into(), json!(true));

@@ -21,6 +21,8 @@ use crate::{
 /// What has not come so long after the driver's answer is missing.
 const LATE: Duration = Duration::from_secs(2);
 
+const SETTLE: Duration = Duration::from_millis(50);
+
 /// How scenarios are played.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -121,7 +123,14 @@ async fn one(driver: &Driver, scenario: &Scenario, settings: Settings) -> Result
     });
     let results = driver.play(line).await?;
     let mut found = stage.failed();
-    compare_results(&scenario.expect.results, &results, settings.slack, &mut found);
+    compare_results(
+        &scenario.expect.results,
+        &results,
+        settings.slack,
+        &mut found,
+    );
+    // What nobody expects must have had the time to come.
+    tokio::time::sleep(SETTLE).await;
     let until = Instant::now() + LATE;
     loop {
         let on_the_wire = compare_wire(&scenario.expect.wire, &stage.script.events());
@@ -158,7 +167,14 @@ fn compare_results(expected: &[Value], results: &Value, slack: Duration, found: 
 fn compare_wire(wire: &Wire, events: &[Event]) -> Vec<String> {
     let mut found = Vec::new();
     let mut compare = |path: &str, expected: &Value, got: Value| {
-        differences(path, expected, &got, Fields::All, Duration::ZERO, &mut found);
+        differences(
+            path,
+            expected,
+            &got,
+            Fields::All,
+            Duration::ZERO,
+            &mut found,
+        );
     };
     let asked = normal::asked(events);
     if let Some(count) = &wire.asked_count {
@@ -180,7 +196,9 @@ fn compare_wire(wire: &Wire, events: &[Event]) -> Vec<String> {
         }
     }
     if let Some(expected) = &wire.sessions {
-        let hellos = events.iter().filter(|event| matches!(event, Event::Hello(_)));
+        let hellos = events
+            .iter()
+            .filter(|event| matches!(event, Event::Hello(_)));
         compare("sessions", expected, hellos.count().into());
     }
     if let Some(expected) = &wire.hello {

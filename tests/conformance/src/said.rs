@@ -143,7 +143,9 @@ fn denial_reason(said: &Value) -> Result<i32> {
 pub fn code_of(name: &str) -> Result<tonic::Code> {
     let known = (0..17).map(tonic::Code::from);
     let mut found = known.filter(|code| shouted(&format!("{code:?}")) == name);
-    found.next().with_context(|| format!("no gRPC code `{name}`"))
+    found
+        .next()
+        .with_context(|| format!("no gRPC code `{name}`"))
 }
 
 /// `BreakerOpen` is `BREAKER_OPEN`.

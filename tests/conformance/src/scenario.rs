@@ -65,6 +65,8 @@ pub struct Rule {
     pub answer: Answer,
     /// How many questions it answers; without it, all.
     pub times: Option<u32>,
+    /// An action that begins when it has answered.
+    pub then: Option<String>,
 }
 
 /// Which questions a rule fits.
@@ -141,11 +143,24 @@ pub struct Update {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, untagged)]
 pub enum Action {
-    Becomes { endpoint: usize, becomes: Behaviour },
-    Push { push: Update },
-    Rules { rules: Vec<Rule> },
-    Await { r#await: Counts, #[serde(default = "two_seconds")] within_ms: u64 },
-    Sleep { sleep_ms: u64 },
+    Becomes {
+        endpoint: usize,
+        becomes: Behaviour,
+    },
+    Push {
+        push: Update,
+    },
+    Rules {
+        rules: Vec<Rule>,
+    },
+    Await {
+        r#await: Counts,
+        #[serde(default = "two_seconds")]
+        within_ms: u64,
+    },
+    Sleep {
+        sleep_ms: u64,
+    },
 }
 
 /// How many of each have come at least.
@@ -235,8 +250,17 @@ pub fn read_all(folder: &Path, only: Option<&str>) -> Result<Vec<Scenario>> {
 /// What would compare nothing.
 fn check(scenario: &Scenario) -> Result<()> {
     const STEPS: [&str; 11] = [
-        "connect", "call", "parallel", "acquire", "retry", "report", "drop", "until_fleet", "wait",
-        "flush", "server",
+        "connect",
+        "call",
+        "parallel",
+        "acquire",
+        "retry",
+        "report",
+        "drop",
+        "until_fleet",
+        "wait",
+        "flush",
+        "server",
     ];
     for step in &scenario.client.steps {
         let does = step["do"].as_str().unwrap_or_default();
@@ -246,6 +270,12 @@ fn check(scenario: &Scenario) -> Result<()> {
         let action = step["action"].as_str().unwrap_or_default();
         if does == "server" && !scenario.server.actions.contains_key(action) {
             bail!("there is no action `{action}`");
+        }
+    }
+    let rules = scenario.server.rules.iter();
+    for then in rules.filter_map(|rule| rule.then.as_ref()) {
+        if !scenario.server.actions.contains_key(then) {
+            bail!("there is no action `{then}`");
         }
     }
     let named = names(&scenario.client.steps);
@@ -260,7 +290,11 @@ fn names(steps: &[Value]) -> Vec<Value> {
     let mut named = Vec::new();
     for step in steps {
         let calls = step["calls"].as_array().into_iter().flatten();
-        named.extend(std::iter::once(step).chain(calls).map(|step| step["name"].clone()));
+        named.extend(
+            std::iter::once(step)
+                .chain(calls)
+                .map(|step| step["name"].clone()),
+        );
     }
     named.retain(|name| !name.is_null());
     named

@@ -29,6 +29,8 @@ type Sender = mpsc::Sender<Result<proto::SessionResponse, Status>>;
 pub struct Script {
     state: Mutex<State>,
     changed: Notify,
+    /// Actions that answers begin.
+    then: mpsc::UnboundedSender<String>,
 }
 
 #[derive(Debug)]
@@ -52,7 +54,12 @@ struct Session {
 }
 
 impl Script {
-    pub fn new(rules: Vec<Rule>, updates: Vec<proto::Update>) -> Arc<Self> {
+    /// Actions that answers begin are sent to `then`.
+    pub fn new(
+        rules: Vec<Rule>,
+        updates: Vec<proto::Update>,
+        then: mpsc::UnboundedSender<String>,
+    ) -> Arc<Self> {
         let used = vec![0; rules.len()];
         let updates = updates.into_iter();
         Arc::new(Self {
@@ -66,6 +73,7 @@ impl Script {
                 mistakes: Vec::new(),
             }),
             changed: Notify::new(),
+            then,
         })
     }
 
@@ -123,18 +131,24 @@ impl Script {
 }
 
 impl State {
-    fn answer(&mut self, endpoint: usize, request: &proto::AcquireRequest) -> Answer {
+    /// The answer, and what it begins.
+    fn answer(
+        &mut self,
+        endpoint: usize,
+        request: &proto::AcquireRequest,
+    ) -> (Answer, Option<String>) {
         for (rule, used) in self.rules.iter().zip(&mut self.used) {
             let is_left = rule.times.is_none_or(|times| *used < times);
             if is_left && fits(rule, endpoint, request) {
                 *used += 1;
-                return rule.answer.clone();
+                return (rule.answer.clone(), rule.then.clone());
             }
         }
-        Answer {
+        let at_once = Answer {
             grant: Some(Grant::default()),
             ..Answer::default()
-        }
+        };
+        (at_once, None)
     }
 }
 
@@ -163,10 +177,13 @@ pub struct Service {
 
 impl Service {
     /// `None`: silence.
-    async fn decide(&self, request: proto::AcquireRequest) -> Option<Result<proto::AcquireResponse, tonic::Code>> {
-        let (answer, said) = {
+    async fn decide(
+        &self,
+        request: proto::AcquireRequest,
+    ) -> Option<Result<proto::AcquireResponse, tonic::Code>> {
+        let (answer, then, said) = {
             let mut state = self.script.lock();
-            let answer = state.answer(self.endpoint, &request);
+            let (answer, then) = state.answer(self.endpoint, &request);
             if answer.grant.is_some() {
                 state.granted += 1;
             }
@@ -174,9 +191,13 @@ impl Service {
             if let Err(why) = &said {
                 state.mistakes.push(format!("{why:#}"));
             }
-            (answer, said)
+            (answer, then, said)
         };
         self.script.note(Event::Asked(Box::new(request)));
+        if let Some(then) = then {
+            // At the end of the scenario nobody acts any more.
+            let _ = self.script.then.send(then);
+        }
         tokio::time::sleep(Duration::from_millis(answer.after_ms)).await;
         match said {
             Ok(Reply::Answer(response)) => Some(Ok(*response)),
@@ -216,8 +237,13 @@ impl Service {
 
     fn follow(&self, out: &Sender, add: &[String], remove: &[String]) {
         let mut state = self.script.lock();
-        let State { sessions, updates, .. } = &mut *state;
-        let Some(session) = sessions.iter_mut().find(|session| session.out.same_channel(out)) else {
+        let State {
+            sessions, updates, ..
+        } = &mut *state;
+        let Some(session) = sessions
+            .iter_mut()
+            .find(|session| session.out.same_channel(out))
+        else {
             return;
         };
         for name in remove {
@@ -249,8 +275,11 @@ impl Service {
             Some(Asked::Acquire(batch)) => {
                 let (service, out) = (self.clone(), out.clone());
                 tokio::spawn(async move {
-                    let names: Vec<String> =
-                        batch.requests.iter().map(|one| one.dependency.clone()).collect();
+                    let names: Vec<String> = batch
+                        .requests
+                        .iter()
+                        .map(|one| one.dependency.clone())
+                        .collect();
                     if let Some(answers) = service.decide_all(batch).await {
                         let _ = out.send(Ok(response_to(id, Said::Acquired(answers)))).await;
                     }

@@ -1,7 +1,7 @@
 //! What the evidence says, for readers.
 
 use super::Breaker;
-use crate::{Time, window::Counts};
+use crate::{Time, evidence::RECENT, window::Counts};
 
 impl Breaker {
     /// The calls in the window; none under the adaptive detector.
@@ -23,5 +23,14 @@ impl Breaker {
     pub fn suspicion(&self, now: Time) -> f32 {
         // Under a window it is as new.
         self.detector.suspicion(now)
+    }
+
+    /// Caller instances that ended an attempt lately, or since the evidence began: never more
+    /// than there are.
+    pub fn active(&self, now: Time) -> u32 {
+        match self.reporters() {
+            Some(reporters) => reporters.active(&self.recent, now),
+            None => self.recent.count(RECENT, now),
+        }
     }
 }

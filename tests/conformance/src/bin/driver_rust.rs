@@ -85,14 +85,17 @@ fn client(line: &Value) -> Result<Client> {
     }
     let names = |list: &Value| -> Vec<String> {
         let list = list.as_array().into_iter().flatten();
-        list.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+        list.filter_map(|name| name.as_str().map(str::to_owned))
+            .collect()
     };
     let endpoints = names(&line["endpoints"]);
-    let or = |name: &str, otherwise: &str| {
-        options[name].as_str().unwrap_or(otherwise).to_owned()
-    };
+    let or = |name: &str, otherwise: &str| options[name].as_str().unwrap_or(otherwise).to_owned();
     let client = Client::builder()
-        .endpoints(endpoints.iter().map(|endpoint| format!("http://{endpoint}")))
+        .endpoints(
+            endpoints
+                .iter()
+                .map(|endpoint| format!("http://{endpoint}")),
+        )
         .service(or("service", "checkout"))
         .instance(or("instance", "test-1"))
         .namespace(or("namespace", ""))
@@ -108,7 +111,9 @@ fn client(line: &Value) -> Result<Client> {
 }
 
 fn text<'a>(json: &'a Value, name: &str) -> Result<&'a str> {
-    json[name].as_str().with_context(|| format!("no `{name}` in {json}"))
+    json[name]
+        .as_str()
+        .with_context(|| format!("no `{name}` in {json}"))
 }
 
 fn millis(value: &Value) -> Option<Duration> {
@@ -176,7 +181,9 @@ impl Play {
 
     fn permit(&mut self, step: &Value) -> Result<Permit> {
         let name = text(step, "permit")?;
-        self.permits.remove(name).with_context(|| format!("no permit `{name}`"))
+        self.permits
+            .remove(name)
+            .with_context(|| format!("no permit `{name}`"))
     }
 
     async fn keep(&mut self, step: &Value, asked: Result<Permit, Denied>) -> Result<Value> {
@@ -323,7 +330,10 @@ async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
         }
     })
     .await;
-    futures.into_iter().filter_map(|(_, result)| result).collect()
+    futures
+        .into_iter()
+        .filter_map(|(_, result)| result)
+        .collect()
 }
 
 fn named(step: &Value, mut result: Value) -> Value {
@@ -414,7 +424,12 @@ impl Failed {
             let code = i32::try_from(code).unwrap_or(2).into();
             return Self::Grpc(Box::new(Status::with_metadata(code, "scripted", metadata)));
         }
-        Self::Plain(entry["error"].as_str().unwrap_or("no such function").to_owned())
+        Self::Plain(
+            entry["error"]
+                .as_str()
+                .unwrap_or("no such function")
+                .to_owned(),
+        )
     }
 
     fn text(&self) -> String {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use holdoff_decision::{
     Answer, Ask, Context, MadeUnder, Nanos, Outcome, Permit, PermitKind, Policy, Previous,
-    Priority, Question, Record, Reported, Tally, Time, acquire,
+    Priority, Question, Record, Reported, Restart, Tally, Time, acquire,
     breaker::{Cause, Phase},
     budget::Budget,
     operate::{self, Checkpoint, checkpoint, restore},
@@ -25,7 +25,7 @@ pub struct Coordinator {
     pub run: u64,
     pub key: u64,
     /// When this run began, unless it is the first one.
-    pub restarted: Option<Time>,
+    pub restarted: Option<Restart>,
     pub pauses_until: Time,
     pub is_down: bool,
     pub next_start_keeps: Keeps,
@@ -314,7 +314,10 @@ impl Coordinator {
             Without::QuarantineOfTheEmpty => lost,
             _ => false,
         };
-        self.restarted = (!spared).then_some(now);
+        self.restarted = (!spared).then_some(Restart {
+            at: now,
+            has_predecessor: !lost,
+        });
     }
 }
 

@@ -173,14 +173,17 @@ impl World {
         Ok(())
     }
 
-    /// A restart never raises a budget: for one `ttl` the floor counts as spent.
+    /// A restart never raises a budget: for one `ttl` the floor counts as spent. One that finds
+    /// nothing cannot know that it is one.
     fn floor_counts(&self, policy: &Policy) -> bool {
         match self.without {
             Without::Quarantine | Without::QuarantineOfTheEmpty => true,
             _ => {
                 let start = self.coordinator.restarted;
                 self.coordinator.run == 1
-                    || start.is_some_and(|start| self.now >= start + policy.budget.ttl)
+                    || start.is_some_and(|start| {
+                        !start.has_predecessor || self.now >= start.at + policy.budget.ttl
+                    })
             }
         }
     }
