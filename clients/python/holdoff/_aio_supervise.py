@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Callable, Optional, TypeVar
 from . import _clock
 from ._calling import Attempt
 from ._chain import Chain
-from ._supervise import HEALTHY_AFTER, proven_after, start_of, was_healthy
-from .denial import Denied, attach
+from ._supervise import HEALTHY_AFTER, given_up, proven_after, start_of, was_healthy
+from .denial import Denied
 from .outcome import Outcome
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ async def supervise(
     chain = Chain(client._core, name)
     last: Optional[Exception] = None
     while True:
+        refused: Optional[Denied] = None
         try:
             permit = await client._drive(chain.permission())
         except Denied as why:
-            if last is None:
-                raise
-            attach(last, why, chain.number - 1)
-            raise last from None
+            refused = why
+        if refused is not None:
+            raise given_up(last, refused, chain)
         begun = _clock.now_ns()
         running = asyncio.ensure_future(task(start_of(permit, chain)))
         try:

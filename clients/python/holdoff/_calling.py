@@ -86,16 +86,13 @@ class Calling:
         self.value: Optional[tuple[Any]] = None
 
     def at_once(self) -> Optional[Permit]:
-        """A permit that needs no question and no waiting, for the way without a hop."""
+        """A permit that needs no question and no waiting, for the way without a hop. Raises
+        `Denied`.
+        """
         asking = self._asking
-        if asking.attempt > 1 or asking.deadline is not None:
+        if asking.attempt > 1 or asking.deadline is not None or self._on_denied == "wait":
             return None
-        try:
-            return asking.at_once()
-        except Denied as denied:
-            if self._on_denied == "wait":
-                return None
-            raise self._stopped(denied) from None
+        return asking.at_once()
 
     def permission(self) -> Flow[Permit]:
         """Raises the last real error, or `Denied` where no attempt was made."""
@@ -105,7 +102,8 @@ class Calling:
             why = denied
         if self.value is not None:
             raise _Returned
-        raise self._stopped(why) from None
+        # Without `from`: the error's own cause is the user's.
+        raise self._stopped(why)
 
     def returned(self, permit: Permit, value: Any, latency_ns: int) -> bool:
         """True: the call is over with this value."""

@@ -45,13 +45,13 @@ def supervise(
     chain = Chain(client._core, name)
     last: Optional[Exception] = None
     while True:
+        refused: Optional[Denied] = None
         try:
             permit = client._drive(chain.permission(), until)
         except Denied as why:
-            if last is None:
-                raise
-            attach(last, why, chain.number - 1)
-            raise last from None
+            refused = why
+        if refused is not None:
+            raise given_up(last, refused, chain)
         attempt = start_of(permit, chain)
         start, begun = Start(permit, healthy_after), _clock.now_ns()
         try:
@@ -97,6 +97,14 @@ class Start:
         permit = self.ended()
         if permit is not None:
             permit.report(Outcome.success())
+
+
+def given_up(last: Optional[Exception], why: Denied, chain: Chain) -> Exception:
+    """The last real error, where there was one. Only in tests does a supervisor give up."""
+    if last is None:
+        return why
+    attach(last, why, chain.number - 1)
+    return last
 
 
 def start_of(permit: Permit, chain: Chain) -> Attempt:

@@ -104,15 +104,16 @@ class Run:
         self._results: list[Json] = []
 
     async def __call__(self) -> list[Json]:
-        try:
-            for step in self._line["client"]["steps"]:
-                made = await getattr(self, "do_" + step["do"])(step)
-                results = made if isinstance(made, list) else [made]
-                self._results += [r for r in results if r is not None and r.get("name")]
-        finally:
-            self._permits.clear()
-            await self._do(self._client.close)
+        for step in self._line["client"]["steps"]:
+            made = await getattr(self, "do_" + step["do"])(step)
+            results = made if isinstance(made, list) else [made]
+            self._results += [r for r in results if r is not None and r.get("name")]
+        self._permits.clear()
+        await self._do(self._client.flush, 0.3)
         return self._results
+
+    async def close(self) -> None:
+        await self._do(self._client.close)
 
     async def _do(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if self._is_aio:
@@ -318,12 +319,14 @@ def reason_of(denied: holdoff.Denied) -> Json:
 
 async def answer(text: str, is_aio: bool, out: threading.Lock) -> None:
     line = json.loads(text)
+    run = Run(line, is_aio)
     try:
-        reply = {"id": line["id"], "results": await Run(line, is_aio)()}
+        reply = {"id": line["id"], "results": await run()}
     except Exception as error:
         reply = {"id": line["id"], "failed": f"{type(error).__name__}: {error}"}
     with out:
         print(json.dumps(reply), flush=True)
+    await run.close()
 
 
 async def main(is_aio: bool) -> None:

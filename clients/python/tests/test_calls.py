@@ -50,6 +50,21 @@ def test_the_last_real_error_is_raised_itself_with_the_reason_attached(both: Bot
         assert error.__notes__ == [f"holdoff: gave up after attempt 3: {why}"]
 
 
+def test_an_error_keeps_its_own_cause_and_context(both: Both) -> None:
+    cause, context = KeyError("cause"), ValueError("context")
+
+    def function(attempt: holdoff.Attempt) -> None:
+        try:
+            raise context
+        except ValueError:
+            raise Boom from cause
+
+    with pytest.raises(Boom) as raised:
+        both.call(both.client(), "payments", function, idempotent=True)
+    assert raised.value.__cause__ is cause
+    assert raised.value.__context__ is context
+
+
 def test_an_error_that_is_raised_again_carries_the_newest_reason_alone(both: Both) -> None:
     error, client = Boom("one object"), both.client()
     for _ in range(3):

@@ -68,7 +68,7 @@ def odd_update(draw: random.Random) -> Any:
     return message
 
 
-def test_cl4_a_thousand_odd_answers_and_updates_end_no_call_late(both: Both) -> None:
+def test_cl4_hundreds_of_odd_answers_and_updates_end_no_call_late(both: Both) -> None:
     draw = random.Random(SEED)
     updates = tuple(odd_update(draw) for _ in range(50))
     scripted = Scripted(lambda _: odd_answer(draw), updates)
@@ -76,9 +76,9 @@ def test_cl4_a_thousand_odd_answers_and_updates_end_no_call_late(both: Both) -> 
     with serving(scripted) as endpoint:
         client = both.client(endpoint, timeout=0.2)
         assert both.do(client.connect, 2.0), f"seed {SEED}"
-        for index in range(500):
+        for index in range(300):
             ended[one_call(both, client, index)] += 1
-    assert sum(ended.values()) == 500
+    assert sum(ended.values()) == 300
     assert min(ended.values()) > 0, f"seed {SEED}: {ended}"
     assert len(scripted.asked) > 100
 
@@ -91,14 +91,14 @@ def one_call(both: Both, client: Any, index: int) -> str:
 
     begun, name = time.monotonic(), f"dependency-{index}" if index % 2 else "payments"
     try:
-        both.call(client, name, function, idempotent=True, deadline=0.5)
+        both.call(client, name, function, idempotent=True, deadline=0.1)
     except Boom:
         return "error"
     except holdoff.Denied as denied:
         assert len(denied.detail) <= 1024
         return "denied"
     finally:
-        assert time.monotonic() - begun < 1.5, f"seed {SEED}: call {index}"
+        assert time.monotonic() - begun < 1.0, f"seed {SEED}: call {index}"
     return "value"
 
 
