@@ -8,7 +8,8 @@ from . import coordinator_pb2 as holdoff_dot_v1_dot_coordinator__pb2
 class CoordinatorServiceStub(object):
     """Coordinates the calls of a whole fleet to its dependencies. A message is at most 256 KiB:
     1,000 questions or 10,000 subscriptions with long names go in several. A longer one ends its
-    RPC, a session too.
+    RPC, a session too, with RESOURCE_EXHAUSTED and ErrorInfo `MESSAGE_TOO_LARGE`, whose metadata
+    has `limit_bytes`.
     """
 
     def __init__(self, channel):
@@ -42,7 +43,8 @@ class CoordinatorServiceStub(object):
 class CoordinatorServiceServicer(object):
     """Coordinates the calls of a whole fleet to its dependencies. A message is at most 256 KiB:
     1,000 questions or 10,000 subscriptions with long names go in several. A longer one ends its
-    RPC, a session too.
+    RPC, a session too, with RESOURCE_EXHAUSTED and ErrorInfo `MESSAGE_TOO_LARGE`, whose metadata
+    has `limit_bytes`.
     """
 
     def Acquire(self, request, context):
@@ -109,7 +111,8 @@ def add_CoordinatorServiceServicer_to_server(servicer, server):
 class CoordinatorService(object):
     """Coordinates the calls of a whole fleet to its dependencies. A message is at most 256 KiB:
     1,000 questions or 10,000 subscriptions with long names go in several. A longer one ends its
-    RPC, a session too.
+    RPC, a session too, with RESOURCE_EXHAUSTED and ErrorInfo `MESSAGE_TOO_LARGE`, whose metadata
+    has `limit_bytes`.
     """
 
     @staticmethod

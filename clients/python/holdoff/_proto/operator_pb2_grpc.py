@@ -91,6 +91,31 @@ class OperatorServiceStub(object):
                 request_serializer=holdoff_dot_v1_dot_operator__pb2.CheckPolicyRequest.SerializeToString,
                 response_deserializer=holdoff_dot_v1_dot_operator__pb2.CheckPolicyResponse.FromString,
                 )
+        self.PutCandidate = channel.unary_unary(
+                '/holdoff.v1.OperatorService/PutCandidate',
+                request_serializer=holdoff_dot_v1_dot_operator__pb2.PutCandidateRequest.SerializeToString,
+                response_deserializer=holdoff_dot_v1_dot_operator__pb2.PutCandidateResponse.FromString,
+                )
+        self.ListCandidates = channel.unary_unary(
+                '/holdoff.v1.OperatorService/ListCandidates',
+                request_serializer=holdoff_dot_v1_dot_operator__pb2.ListCandidatesRequest.SerializeToString,
+                response_deserializer=holdoff_dot_v1_dot_operator__pb2.ListCandidatesResponse.FromString,
+                )
+        self.GetCandidate = channel.unary_unary(
+                '/holdoff.v1.OperatorService/GetCandidate',
+                request_serializer=holdoff_dot_v1_dot_operator__pb2.GetCandidateRequest.SerializeToString,
+                response_deserializer=holdoff_dot_v1_dot_operator__pb2.GetCandidateResponse.FromString,
+                )
+        self.PromoteCandidate = channel.unary_unary(
+                '/holdoff.v1.OperatorService/PromoteCandidate',
+                request_serializer=holdoff_dot_v1_dot_operator__pb2.PromoteCandidateRequest.SerializeToString,
+                response_deserializer=holdoff_dot_v1_dot_operator__pb2.PromoteCandidateResponse.FromString,
+                )
+        self.DeleteCandidate = channel.unary_unary(
+                '/holdoff.v1.OperatorService/DeleteCandidate',
+                request_serializer=holdoff_dot_v1_dot_operator__pb2.DeleteCandidateRequest.SerializeToString,
+                response_deserializer=holdoff_dot_v1_dot_operator__pb2.DeleteCandidateResponse.FromString,
+                )
 
 
 class OperatorServiceServicer(object):
@@ -170,7 +195,7 @@ class OperatorServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListPolicies(self, request, context):
-        """The policies of a namespace: from files and from PutPolicy.
+        """The policies of a namespace, by name, in pages: from files and from PutPolicy.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -199,6 +224,43 @@ class OperatorServiceServicer(object):
 
     def CheckPolicy(self, request, context):
         """Checks a whole policy file without storing anything.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PutCandidate(self, request, context):
+        """Checks and stores a candidate: a policy that is tried beside the live one. It changes no
+        answer. It begins anew where there was one under the name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListCandidates(self, request, context):
+        """The candidates of a namespace, each with its numbers over all dependencies.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetCandidate(self, request, context):
+        """One candidate, with its numbers dependency by dependency.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PromoteCandidate(self, request, context):
+        """Makes a candidate the live policy, as PutPolicy would. Live state is kept: an open breaker
+        stays open, budgets stay. The candidate is gone, and its numbers with it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteCandidate(self, request, context):
+        """Drops a candidate and its numbers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -281,6 +343,31 @@ def add_OperatorServiceServicer_to_server(servicer, server):
                     servicer.CheckPolicy,
                     request_deserializer=holdoff_dot_v1_dot_operator__pb2.CheckPolicyRequest.FromString,
                     response_serializer=holdoff_dot_v1_dot_operator__pb2.CheckPolicyResponse.SerializeToString,
+            ),
+            'PutCandidate': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutCandidate,
+                    request_deserializer=holdoff_dot_v1_dot_operator__pb2.PutCandidateRequest.FromString,
+                    response_serializer=holdoff_dot_v1_dot_operator__pb2.PutCandidateResponse.SerializeToString,
+            ),
+            'ListCandidates': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCandidates,
+                    request_deserializer=holdoff_dot_v1_dot_operator__pb2.ListCandidatesRequest.FromString,
+                    response_serializer=holdoff_dot_v1_dot_operator__pb2.ListCandidatesResponse.SerializeToString,
+            ),
+            'GetCandidate': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCandidate,
+                    request_deserializer=holdoff_dot_v1_dot_operator__pb2.GetCandidateRequest.FromString,
+                    response_serializer=holdoff_dot_v1_dot_operator__pb2.GetCandidateResponse.SerializeToString,
+            ),
+            'PromoteCandidate': grpc.unary_unary_rpc_method_handler(
+                    servicer.PromoteCandidate,
+                    request_deserializer=holdoff_dot_v1_dot_operator__pb2.PromoteCandidateRequest.FromString,
+                    response_serializer=holdoff_dot_v1_dot_operator__pb2.PromoteCandidateResponse.SerializeToString,
+            ),
+            'DeleteCandidate': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteCandidate,
+                    request_deserializer=holdoff_dot_v1_dot_operator__pb2.DeleteCandidateRequest.FromString,
+                    response_serializer=holdoff_dot_v1_dot_operator__pb2.DeleteCandidateResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -546,5 +633,90 @@ class OperatorService(object):
         return grpc.experimental.unary_unary(request, target, '/holdoff.v1.OperatorService/CheckPolicy',
             holdoff_dot_v1_dot_operator__pb2.CheckPolicyRequest.SerializeToString,
             holdoff_dot_v1_dot_operator__pb2.CheckPolicyResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def PutCandidate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/holdoff.v1.OperatorService/PutCandidate',
+            holdoff_dot_v1_dot_operator__pb2.PutCandidateRequest.SerializeToString,
+            holdoff_dot_v1_dot_operator__pb2.PutCandidateResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ListCandidates(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/holdoff.v1.OperatorService/ListCandidates',
+            holdoff_dot_v1_dot_operator__pb2.ListCandidatesRequest.SerializeToString,
+            holdoff_dot_v1_dot_operator__pb2.ListCandidatesResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def GetCandidate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/holdoff.v1.OperatorService/GetCandidate',
+            holdoff_dot_v1_dot_operator__pb2.GetCandidateRequest.SerializeToString,
+            holdoff_dot_v1_dot_operator__pb2.GetCandidateResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def PromoteCandidate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/holdoff.v1.OperatorService/PromoteCandidate',
+            holdoff_dot_v1_dot_operator__pb2.PromoteCandidateRequest.SerializeToString,
+            holdoff_dot_v1_dot_operator__pb2.PromoteCandidateResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def DeleteCandidate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/holdoff.v1.OperatorService/DeleteCandidate',
+            holdoff_dot_v1_dot_operator__pb2.DeleteCandidateRequest.SerializeToString,
+            holdoff_dot_v1_dot_operator__pb2.DeleteCandidateResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
