@@ -40,6 +40,10 @@ class Guard:
         """
         self._result = (value,)
 
+    def __del__(self) -> None:
+        """A loop that was left before its block."""
+        self._permit.collected()
+
     def __enter__(self) -> Guard:
         self._begun = _clock.now_ns()
         return self

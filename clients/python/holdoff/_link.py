@@ -70,8 +70,8 @@ class Link:
         """Something is to be done sooner than was thought."""
         raise NotImplementedError
 
-    def begin(self) -> None:
-        """Whoever owns the connection begins, unless it runs."""
+    def begin(self) -> bool:
+        """Whoever owns the connection begins, unless it runs. False: it cannot."""
         raise NotImplementedError
 
     def leave(self, end: End) -> None:
@@ -87,7 +87,8 @@ class Link:
             if len(self.inbox) >= 10_000:
                 return BUSY
             self.inbox.append(ask)
-        self.begin()
+        if not self.begin():
+            self.refuse_inbox()
         self.wake()
         return None
 

@@ -62,7 +62,7 @@ class TaskLink(Link):
     def __init__(self, *settings: Any) -> None:
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         super().__init__(*settings)
-        self._changed = asyncio.Event()
+        self._changed: asyncio.Event  # Of the loop; before Python 3.10 it belongs to one.
         self._task: Optional[asyncio.Task[None]] = None
         self._current: Union[Session, Unary, None] = None
         self._call: Any = None
@@ -78,13 +78,14 @@ class TaskLink(Link):
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._changed.set)
 
-    def begin(self) -> None:
+    def begin(self) -> bool:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._loop, self._task = loop, None
             self._changed = asyncio.Event()
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._run(), name="holdoff")
+        return True
 
     def leave(self, end: End) -> None:
         if self._current is None:

@@ -83,11 +83,17 @@ class ThreadLink(Link):
             with self._changed:
                 self._changed.notify_all()
 
-    def begin(self) -> None:
+    def begin(self) -> bool:
         with self.lock:
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="holdoff", daemon=True)
-                self._thread.start()
+            if self._thread is not None and self._thread.is_alive():
+                return True
+            thread = threading.Thread(target=self._run, name="holdoff", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # There are too many, or the interpreter ends.
+                return False
+            self._thread = thread
+            return True
 
     def leave(self, end: End) -> None:
         with self.lock:

@@ -276,6 +276,7 @@ async def _limited(running: Awaitable[T], seconds: Optional[float]) -> T:
         done, _ = await asyncio.wait({task}, timeout=seconds)
     except BaseException:
         task.cancel()
+        await asyncio.wait({task})
         raise
     if done:
         return task.result()

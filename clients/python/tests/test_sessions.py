@@ -67,6 +67,34 @@ def test_a_permit_that_is_collected_is_reported_as_cancelled(both: Both) -> None
     assert [entry.result.outcome.kind for entry in scripted.entries] == [8]
 
 
+def test_a_loop_that_is_left_before_its_block_gives_its_permit_back() -> None:
+    scripted = Scripted()
+    with serving(scripted) as endpoint, holdoff.Client([endpoint], timeout=2.0) as client:
+        assert client.connect(2.0)
+        for attempt in client.attempts("payments"):
+            break
+        del attempt
+        gc.collect()
+        assert client.flush(2.0)
+    assert [entry.result.outcome.kind for entry in scripted.entries] == [8]
+
+
+def test_cl5_where_no_thread_can_begin_calls_are_decided_locally(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with serving(Scripted()) as endpoint:
+        client = holdoff.Client([endpoint], timeout=2.0)
+        monkeypatch.setattr(threading.Thread, "start", start)
+        begun = time.monotonic()
+        assert client.call("payments", lambda attempt: attempt.is_local)
+        assert time.monotonic() - begun < 1.0
+        monkeypatch.undo()
+        assert client.connect(2.0)
+
+
 def test_the_first_report_counts_and_the_second_is_not_sent(both: Both) -> None:
     scripted = Scripted()
     with serving(scripted) as endpoint:
