@@ -36,7 +36,10 @@ class TaskSlot:
     def put(self, reply: Reply) -> bool:
         if self.is_gone or self._future.done():
             return False
-        self._future.set_result(reply)
+        try:
+            self._future.set_result(reply)
+        except RuntimeError:  # Its loop is closed.
+            return False
         return True
 
     async def wait(self, seconds: float) -> Reply:
@@ -81,8 +84,10 @@ class TaskLink(Link):
     def begin(self) -> bool:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            self._loop, self._task = loop, None
-            self._changed = asyncio.Event()
+            # Nothing of the loop before can be used any more.
+            self._current = self._call = self._channel = self._task = None
+            self._changed, self.is_waiting = asyncio.Event(), True
+            self._loop = loop
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._run(), name="holdoff")
         return True

@@ -71,9 +71,9 @@ def test_a_loop_that_is_left_before_its_block_gives_its_permit_back() -> None:
     scripted = Scripted()
     with serving(scripted) as endpoint, holdoff.Client([endpoint], timeout=2.0) as client:
         assert client.connect(2.0)
-        for attempt in client.attempts("payments"):
+        for _attempt in client.attempts("payments"):
             break
-        del attempt
+        del _attempt
         gc.collect()
         assert client.flush(2.0)
     assert [entry.result.outcome.kind for entry in scripted.entries] == [8]
