@@ -290,7 +290,7 @@ impl Ramp {
     fn judge(&mut self, length: Nanos) {
         let step = std::mem::take(&mut self.step);
         let ended = step.successes.saturating_add(step.failures);
-        let failed = step.failures as f32 > ended as f32 * self.failures_allowed;
+        let failed = step.failures as f32 > failures_expected(ended, self.failures_allowed);
         let slow = step.latencies >= LATENCIES_MIN && self.is_too_slow(&step);
         let waits = step.somebody_waited || self.line.waiting(self.step_began) > 0;
         let at_target = self.rate >= self.target;
@@ -362,6 +362,16 @@ fn interval(rate: f64) -> Nanos {
 
 fn length(policy: &policy::Ramp) -> Nanos {
     policy.step.max(Nanos::from_millis(1))
+}
+
+/// So many failures of so many calls are no reason to step back. Where some always fail, few
+/// calls have more by mere chance: two standard deviations of a Poisson count are allowed.
+fn failures_expected(calls: u32, allowed: f32) -> f32 {
+    let mean = calls as f32 * allowed;
+    match allowed > FAILURES_ALLOWED {
+        true => mean + 2.0 * mean.sqrt(),
+        false => mean,
+    }
 }
 
 #[cfg(test)]

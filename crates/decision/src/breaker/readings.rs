@@ -10,15 +10,6 @@ impl Breaker {
             .map_or_else(Counts::default, |window| window.counts(now))
     }
 
-    /// The share of calls that fail in health, as the adaptive detector has learned it; 0
-    /// under a window.
-    pub fn usual_failing(&self) -> f32 {
-        match self.window() {
-            None => self.detector.baseline(),
-            Some(_) => 0.0,
-        }
-    }
-
     /// How much of what a trip needs the adaptive detector has seen; 0 under a window.
     pub fn suspicion(&self, now: Time) -> f32 {
         // Under a window it is as new.

@@ -101,7 +101,7 @@ impl Record {
             let usual = self.throughput.standing().map(|per_second| Usual {
                 per_second,
                 latency: self.throughput.latency(),
-                failing: self.breaker.usual_failing(),
+                failing: self.throughput.usual_failing(),
             });
             self.end_ramp();
             if let Some(ramp) = Ramp::begin(&policy.ramp, usual, now) {
