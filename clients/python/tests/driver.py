@@ -5,7 +5,9 @@ drives `holdoff.aio.Client`. The protocol is `docs/conformance.md`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import http.client
 import inspect
 import json
 import sys
@@ -14,6 +16,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any, Callable, Optional
+from urllib.parse import urlsplit
 
 import grpc
 
@@ -22,6 +25,7 @@ import holdoff.aio
 
 Json = dict[str, Any]
 THREADS = ThreadPoolExecutor(max_workers=1024)
+GET_SECONDS = 5.0
 
 
 class Boom(Exception):
@@ -68,6 +72,8 @@ class Scripted:
 
     def blocking(self, attempt: holdoff.Attempt) -> Any:
         entry = self.entry()
+        if "get" in entry:
+            return got(entry["get"], attempt)
         takes, limit = entry.get("takes_ms", 0) / 1000, attempt.limit
         is_cut_off = limit is not None and limit < takes
         if self.cancel.wait(limit if is_cut_off else takes):
@@ -78,9 +84,32 @@ class Scripted:
 
     async def awaited(self, attempt: holdoff.Attempt) -> Any:
         entry = self.entry()
+        if "get" in entry:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(THREADS, got, entry["get"], attempt)
         if entry.get("takes_ms"):
             await asyncio.sleep(entry["takes_ms"] / 1000)
         return end_of(entry)
+
+
+def got(address: str, attempt: holdoff.Attempt) -> str:
+    """Really calls."""
+    url = urlsplit(address)
+    path = f"{url.path}?attempt={attempt.number}&probe={int(attempt.is_probe)}"
+    try:
+        timeout = GET_SECONDS if attempt.limit is None else max(attempt.limit, 0.001)
+        connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=timeout)
+        with contextlib.closing(connection):
+            connection.request("GET", path)
+            response = connection.getresponse()
+            response.read()
+    except TimeoutError:
+        raise CutOff from None
+    except (OSError, http.client.HTTPException) as error:
+        raise Boom(str(error)) from None
+    if 200 <= response.status < 300:
+        return "got"
+    raise HttpError(response.status, dict(response.getheaders()))
 
 
 def end_of(entry: Json) -> Any:
@@ -183,6 +212,17 @@ class Run:
             "total_ms": total,
             **result,
         }
+
+    async def do_repeat(self, step: Json) -> Json:
+        counts = {"calls": 0, "succeeded": 0, "refused": 0}
+        until = time.monotonic() + step["for_ms"] / 1000
+        while time.monotonic() < until:
+            ended = await self._call_once(step)
+            counts["calls"] += 1
+            counts["succeeded"] += ended["reason"] is None
+            counts["refused"] += ended["runs"] == 0
+            await asyncio.sleep(step["every_ms"] / 1000)
+        return {"name": step.get("name"), **counts}
 
     async def do_acquire(self, step: Json) -> Json:
         return await self._granted(

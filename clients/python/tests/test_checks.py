@@ -108,7 +108,8 @@ def test_a_check_that_raises_or_takes_too_long_is_unhealthy(both: Both) -> None:
 
 def test_a_real_service_plans(both: Both, service: str) -> None:
     told: list[Any] = []
-    checked = check(both, both.client(service), lambda _: True, runs=3, told=told.append)
+    client = both.client(service, timeout=1.0)
+    checked = check(both, client, lambda _: True, runs=3, told=told.append)
     assert checked.runs == 3
     assert [finding.is_local for finding in told if isinstance(finding, Ran)] == [False] * 3
 

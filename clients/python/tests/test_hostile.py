@@ -151,8 +151,11 @@ def test_a_token_that_cannot_be_read_costs_no_call_and_is_warned_of_once(
         for _ in range(50):
             assert both.call(client, "payments", lambda attempt: attempt.is_local)
         assert time.monotonic() - begun < 2.0
-    warned = [record for record in caplog.records if record.exc_info]
-    assert len(warned) == 1
+        # A busy machine may still be connecting.
+        while not any(record.exc_info for record in caplog.records):
+            assert time.monotonic() - begun < 10.0
+            both.do(client.connect, 0.1)
+    assert len([record for record in caplog.records if record.exc_info]) == 1
 
 
 def test_a_service_without_sessions_that_falls_silent_is_left(both: Both) -> None:
