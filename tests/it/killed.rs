@@ -364,15 +364,12 @@ fn retries_stay_within(fleet: &[Seen], killed: Instant, restarted: Instant) {
     let away = alone.iter().filter(|at| (killed..restarted).contains(at));
     assert!(away.count() > CLIENTS / 2, "the allowance is used");
 
-    // After the restart the floor counts as spent for one `ttl`. What was called while the
-    // service was away is told when it is back, so it deposits then.
+    // After the restart the floor counts as spent for one `ttl`, and what was called while
+    // the service was away deposits nothing when it is told.
     let within = |at: &Instant| (restarted..restarted + TTL).contains(at);
     let granted = retries().filter(|retry| !retry.is_local && within(&retry.promised));
-    let (granted, since) = (granted.count(), killed - SECOND);
-    let deposited = firsts
-        .iter()
-        .filter(|at| (since..restarted + TTL).contains(at));
-    let deposited = deposited.count() / 10;
+    let granted = granted.count();
+    let deposited = firsts.iter().filter(|at| within(at)).count() / 10;
     println!(
         "in the fullest {TTL:?} up to the restart {most} retries of {} (budget and allowances), \
          alone {most_alone} of {allowances}; in the first {TTL:?} after it {granted} of \

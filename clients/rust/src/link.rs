@@ -254,6 +254,13 @@ impl Shared {
         self.hello.caller.as_ref()
     }
 
+    /// A connection stands, and the service has not been silent on it.
+    pub(crate) fn is_asked(&self) -> bool {
+        let channel = self.channel.lock();
+        let stands = channel.unwrap_or_else(PoisonError::into_inner).is_some();
+        stands && self.gate.shut_until(Instant::now()).is_none()
+    }
+
     fn stands(&self, channel: Option<Route>) {
         *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = channel;
     }
@@ -323,6 +330,7 @@ async fn run(shared: Arc<Shared>, mut wanted: mpsc::Receiver<Wanted>) {
         };
         add(&shared.counting.connections, 1);
         shared.stands(Some(channel.clone()));
+        shared.reports.stream_begins();
         let mut first = first;
         let mut end = match course.is_unary(index) {
             true => End::Unimplemented,
