@@ -9,83 +9,25 @@ wrong answer cannot make a caller do harm, either.
 from __future__ import annotations
 
 import logging
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 from . import _clock, _entropy, _wire
-from ._answer import Ask, Lack, NoAnswer
+from ._answer import Lack, NoAnswer
 from ._core import Core, Mode, OnState
-from ._flow import AskFleet, Flow
+from ._flow import AskFleet, Flow, Sleep
 from ._local import retry_of
 from ._permit import Permit, Terms
+from ._previous import Made, Previous
 from ._proto import coordinator_pb2 as pb
 from ._pushed import GO, REFUSE
 from ._question import UNSAFE, Question
-from ._rules import own_words
+from ._rules import clamp, own_words
 from ._rules.arithmetic import to_seconds
-from ._rules.record import LocalPermit, Unknown
+from ._rules.record import LocalPermit
 from .denial import Denied, DeniedBy, Reason
-from .outcome import Outcome, OutcomeKind
+from .outcome import Outcome
 
 log = logging.getLogger("holdoff")
-
-Made = Union[bytes, OnState, LocalPermit]
-
-
-class Previous:
-    """The attempt before. It is told once, at the latest when nobody asks any more."""
-
-    __slots__ = ("_is_counted_here", "_is_told", "made", "outcome")
-
-    def __init__(self, made: Made, outcome: Outcome) -> None:
-        self.made = made
-        self.outcome = outcome
-        self._is_told = False
-        self._is_counted_here = False
-
-    def tell(self, core: Core, dependency: str) -> None:
-        if self._is_told:
-            return
-        self._is_told = True
-        tell(core, dependency, self.made, self.outcome)
-
-    def told_to_fleet(self) -> None:
-        """The service has taken it with a question. What was decided here is told here."""
-        if not isinstance(self.made, LocalPermit):
-            self._is_told = True
-
-    def may_be_told(self) -> None:
-        """A question with it may have arrived. Nothing tells an outcome without a permit from
-        another one, while a permit counts once whatever is said of it.
-        """
-        if isinstance(self.made, OnState):
-            self._is_told = True
-
-    def on_the_wire(self, target: Any, core: Core, dependency: str, attempt: int) -> bool:
-        """A first attempt on pushed state is told by its epoch, and one that was decided here by
-        the epoch last heard of. A later one cannot be told at all (False), so that a call which
-        has gone on alone ends alone.
-        """
-        if isinstance(self.made, bytes):
-            target.permit = self.made
-        elif isinstance(self.made, OnState):
-            target.epoch = self.made.epoch
-        elif attempt == 2:
-            heard = core.pushed.get(dependency)
-            target.epoch = heard.epoch if heard else 0
-        else:
-            return False
-        _wire.write_outcome(self.outcome, target.outcome)
-        return True
-
-    def here(self, attempt: int) -> Union[LocalPermit, Unknown]:
-        """For this process's own record. A first attempt that the service let go is unknown
-        there, and is counted once.
-        """
-        if isinstance(self.made, LocalPermit):
-            return self.made
-        counts = attempt == 2 and not self._is_counted_here
-        self._is_counted_here = True
-        return Unknown(counts)
 
 
 class Asking:
@@ -151,37 +93,88 @@ class Asking:
         return None
 
     def ask(self) -> Flow[Permit]:
-        """Raises `Denied`."""
-        try:
-            denied = self.refused_by_own_words()
-            if denied is not None:
-                raise denied
-            permit = self.at_once()
-            if permit is None:
-                permit = yield from self._ask()
-        except BaseException:
-            # Whoever gives up while it asks has still seen how the attempt before ended.
-            self._tell()
-            raise
+        """Raises `Denied`. Whoever does not ask again then says so with `give_up`."""
+        self._heed_own_words()
+        permit = self.at_once()
+        if permit is None:
+            held_ns = yield from self._hold_back()
+            if held_ns:
+                self._heed_own_words()
+            permit = yield from self._ask(held_ns)
         return permit
 
-    def _ask(self) -> Flow[Permit]:
+    def ask_once(self) -> Flow[Permit]:
+        """As `ask`, and gives up where it is denied."""
+        try:
+            return (yield from self.ask())
+        except BaseException:
+            self.give_up()
+            raise
+
+    def give_up(self) -> None:
+        """Nobody asks again. How the attempt before ended was seen all the same, and is told
+        unless a question has.
+        """
+        if self.previous is not None:
+            self.previous.tell(self.core, self.question.dependency)
+
+    def _heed_own_words(self) -> None:
+        denied = self.refused_by_own_words()
+        if denied is not None:
+            raise denied
+
+    def _hold_back(self) -> Flow[int]:
+        """A huge fleet that fails at one instant does not ask at one instant: the first question
+        after a failure on pushed state is held back. For how long it was, in ns; the delay that
+        is granted began with the failure. None is held back while the service is known to be
+        away: nobody waits for whom nobody asks. Raises `Denied`, where the service has pushed
+        meanwhile that nobody is let through.
+        """
+        core, previous, dependency = self.core, self.previous, self.question.dependency
+        heard = core.pushed.get(dependency)
+        if previous is None or heard is None or core.link is None:
+            return 0
+        clients = heard.known_clients
+        if clients <= clamp.CLIENTS_AT_ONCE or not core.link.is_asked():
+            return 0
+        epoch = previous.epoch_to_hold_back()
+        if epoch is None:
+            return 0
+
+        def refused() -> Optional[Denied]:
+            heard = core.pushed.get(dependency)
+            return heard.refuses_since(epoch, _clock.now_ns()) if heard else None
+
+        begun = _clock.now_ns()
+        until = begun + clamp.held_back(clients, self.time_left(), _entropy.unit())
+        while True:
+            denied = refused()
+            if denied is not None:
+                core.counters.pushed_denials += 1
+                previous.is_late = True
+                raise denied
+            now = _clock.now_ns()
+            if now >= until:
+                return now - begun
+            yield Sleep(to_seconds(until - now), core.pushed, lambda: refused() is not None)
+
+    def _ask(self, held_ns: int) -> Flow[Permit]:
         asked_at = _clock.now_ns()
         dependency = self.question.dependency
         answer = yield from self._ask_fleet(None)
         if isinstance(answer, _wire.FleetGrant):
             self._told()
             self.core.local.let_go(dependency)
-            return Permit.fitting(self, Terms.of_fleet(answer), asked_at)
+            return Permit.fitting(self, Terms.of_fleet(answer).less(held_ns), asked_at)
         if isinstance(answer, _wire.FleetDenial):
             self._told()
             raise self._denied(answer)
         if self.previous is not None and answer.may_have_arrived:
             self.previous.may_be_told()
-        self._tell()
+        self.give_up()
         if answer.code == _NO_DELAY and self.attempt > 1:
             raise Denied(DeniedBy.FLEET, Reason.UNREADABLE, answer.text)
-        return Permit.fitting(self, self._decide_here(), asked_at)
+        return Permit.fitting(self, self._decide_here().less(held_ns), asked_at)
 
     def confirm(self, made: Made) -> Flow[Optional[Terms]]:
         """Whether a granted attempt may still be made, just before it is. None: nobody says that
@@ -212,12 +205,7 @@ class Asking:
         request = None if core.link is None else self._request(confirm)
         if request is None:
             return NoAnswer(Lack.UNASKED)
-        try:
-            reply = yield AskFleet(request)
-        except BaseException:
-            if self.previous is not None and confirm is None:
-                self.previous.may_be_told()
-            raise
+        reply = yield AskFleet(request)
         answer: Any = reply
         if not isinstance(reply, NoAnswer):
             try:
@@ -252,10 +240,8 @@ class Asking:
             _wire.write_duration(request.time_left, left)
         if confirm is not None:
             request.confirm = confirm
-        elif self.previous is not None and not self.previous.on_the_wire(
-            request.previous, core, question.dependency, self.attempt
-        ):
-            return None
+        elif self.previous is not None:
+            self.previous.on_the_wire(request.previous)
         return request
 
     @property
@@ -300,64 +286,13 @@ class Asking:
         copy._call_id = self.call_id
         return copy
 
-    def _tell(self) -> None:
-        if self.previous is not None:
-            self.previous.tell(self.core, self.question.dependency)
-
     def _told(self) -> None:
         if self.previous is not None:
-            self.previous.told_to_fleet()
+            self.previous.told_to_fleet(self.core, self.question.dependency)
 
 
 _NO_DELAY = -1
 """The `code` of a `NoAnswer` for a grant that does not say when."""
-
-
-def tell(core: Core, dependency: str, made: Made, outcome: Outcome) -> None:
-    """Tells how an attempt ended that no question has told of. One on pushed state is tallied;
-    but a tally has no place for a wait that the dependency asked for, and that may hold the whole
-    fleet. Such an outcome goes with a question about a retry that is sure to be denied.
-    """
-    may_hold = outcome.pushback is not None and outcome.kind is not OutcomeKind.SUCCESS
-    if isinstance(made, OnState) and may_hold and core.link is not None:
-        _ask_in_vain(core, dependency, made, outcome)
-    else:
-        core.report(dependency, made, outcome)
-
-
-def _ask_in_vain(core: Core, dependency: str, made: OnState, outcome: Outcome) -> None:
-    link = core.link
-    assert link is not None
-    # Only what certainly was not sent could be granted, and that is given back.
-    request: Any = pb.AcquireRequest(dependency=dependency, attempt=2, call_id=_entropy.name())
-    request.safety = UNSAFE
-    request.previous.epoch = made.epoch
-    _wire.write_outcome(outcome, request.previous.outcome)
-    link.reports.begin_telling()
-    slot = _InVain(core, dependency, made, outcome)
-    is_shut = link.gate.shut_until(_clock.now_ns()) is not None
-    refused = NoAnswer(Lack.AWAY) if is_shut else link.submit(Ask(request, slot))
-    if refused is not None:
-        slot.put(refused)
-
-
-class _InVain:
-    """Nobody waits for the answer."""
-
-    is_gone = False
-
-    def __init__(self, core: Core, dependency: str, made: OnState, outcome: Outcome) -> None:
-        self._told = (core, dependency, made, outcome)
-
-    def put(self, reply: Any) -> bool:
-        core, dependency, made, outcome = self._told
-        assert core.link is not None
-        if not isinstance(reply, NoAnswer):
-            core.link.give_back(reply)
-        elif not reply.may_have_arrived:
-            core.report(dependency, made, outcome)
-        core.link.reports.end_telling()
-        return True
 
 
 def _undecided() -> Denied:

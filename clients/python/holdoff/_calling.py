@@ -164,19 +164,23 @@ def obtain(asking: Asking, on_denied: str) -> Flow[Permit]:
     question would be answered by the same, void grant, so that a first attempt is asked for under
     another name, and a retry ends the call. Raises `Denied`.
     """
-    while True:
-        was_granted = False
-        try:
-            permit = yield from asking.ask()
-            was_granted = True
-            return (yield from permit.wait())
-        except Denied as denied:
-            wait = _time_to_ask_again(asking, on_denied, denied)
-            if wait is None or (was_granted and asking.attempt > 1):
-                raise
-        yield Sleep(to_seconds(wait))
-        if was_granted:
-            asking.rename()
+    try:
+        while True:
+            was_granted = False
+            try:
+                permit = yield from asking.ask()
+                was_granted = True
+                return (yield from permit.wait())
+            except Denied as denied:
+                wait = _time_to_ask_again(asking, on_denied, denied)
+                if wait is None or (was_granted and asking.attempt > 1):
+                    raise
+            yield Sleep(to_seconds(wait))
+            if was_granted:
+                asking.rename()
+    except BaseException:
+        asking.give_up()
+        raise
 
 
 def _time_to_ask_again(asking: Asking, on_denied: str, denied: Denied) -> Optional[int]:

@@ -54,6 +54,13 @@ class Chain:
 
     def permission(self) -> Flow[Permit]:
         """Raises `Denied` in tests alone: a supervisor does not give up."""
+        try:
+            return (yield from self._permission())
+        except BaseException:
+            self._asking.give_up()
+            raise
+
+    def _permission(self) -> Flow[Permit]:
         is_waiting = self._core.mode is not Mode.TESTING
         is_owed = is_waiting and self._asking.attempt <= self._failures
         while True:
@@ -79,6 +86,7 @@ class Chain:
             yield Sleep(to_seconds(min(wait, clamp.DELAY_MAX_NS)))
             # A grant that was given back would be granted again, void.
             if was_granted or not may_be_granted_later:
+                self._asking.give_up()
                 self._asking = self._first()
 
     def _pay(self, permit: Permit) -> Flow[None]:

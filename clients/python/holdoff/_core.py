@@ -171,6 +171,14 @@ class Core:
         if self.link is not None:
             self.link.reports.tally(dependency, made.epoch, kind, latency_ns, made.slow_after_ns)
 
+    def count_late(self, dependency: str, made: OnState, outcome: Outcome) -> None:
+        """The same of a state that another has taken the place of."""
+        if self.link is not None:
+            latency = None if outcome.latency is None else from_seconds(outcome.latency)
+            self.link.reports.tally_late(
+                dependency, made.epoch, outcome.kind, latency, made.slow_after_ns
+            )
+
 
 def _program() -> str:
     name = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else ""

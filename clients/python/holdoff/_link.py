@@ -62,6 +62,8 @@ class Link:
         self.is_waiting = True
         """No connection is tried before `course.not_before`."""
         self.is_closed = False
+        self._channel: Optional[tuple[int, Any]] = None
+        """That stands, and the index of its endpoint."""
         self._has_said_farewell = False
         self._warned_away = Seldom()
         self._warned_configuration = Seldom()
@@ -103,6 +105,10 @@ class Link:
             return refused
         self.counters.asked += 1
         return passed
+
+    def is_asked(self) -> bool:
+        """A connection stands, and the service has not been silent on it."""
+        return self._channel is not None and self.gate.shut_until(_clock.now_ns()) is None
 
     def settle(self, passed: Pass, reply: Reply) -> Reply:
         """What the reply, or its absence, says about the service."""

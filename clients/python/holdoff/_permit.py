@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from . import _clock
 from ._core import OnState
 from ._flow import Flow, Sleep
+from ._previous import tell
 from ._rules import clamp
 from ._rules.arithmetic import NS, to_seconds
 from ._rules.record import Granted, LocalPermit
@@ -60,6 +61,11 @@ class Terms:
         terms.lives_ns = LOCAL_LEASE_NS if granted.is_probe else LOCAL_LIFE_NS
         return terms
 
+    def less(self, passed_ns: int) -> Terms:
+        """So much of the delay has passed already."""
+        self.delay_ns = max(self.delay_ns - passed_ns, 0)
+        return self
+
 
 class Permit:
     """Without input and output; the fronts' permits wrap it. `made` is None once it is reported."""
@@ -81,6 +87,7 @@ class Permit:
         """A delay that does not fit the deadline is not shortened: the permit goes back."""
         permit = cls(asking, terms, asked_at)
         permit._fit(terms.delay_ns)
+        permit._begins()
         return permit
 
     @property
@@ -140,8 +147,6 @@ class Permit:
         """The call is over with it. Only the first report counts."""
         made, self.made = self.made, None
         if made is not None:
-            from ._asking import tell
-
             tell(self.asking.core, self.asking.question.dependency, made, outcome)
 
     def cancel(self) -> None:
@@ -173,12 +178,21 @@ class Permit:
                 permit = yield from again.ask()
                 return (yield from permit.wait())
             if not self.terms.confirm or self._is_known_to_hold():
-                return self
+                return self._begins()
             yield from self._confirm()
             if not self.terms.confirm and self.delay() == 0:
-                return self
+                return self._begins()
         detail = "the service went on to ask for confirmations"
         raise Denied(DeniedBy.CALLER, Reason.UNREADABLE, detail)
+
+    def _begins(self) -> Permit:
+        """The attempt is made now, as far as is known here: what was decided locally belongs to
+        the epoch that the service has pushed by now.
+        """
+        if isinstance(self.made, LocalPermit):
+            heard = self.asking.core.kept(self.asking.question.dependency)
+            self.made.begun_in = heard.epoch if heard else 0
+        return self
 
     def _sleep(self) -> Flow[None]:
         epoch, pushed = self.terms.epoch, self.asking.core.pushed

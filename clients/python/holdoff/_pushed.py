@@ -37,6 +37,7 @@ class Heard:
     __slots__ = (
         "epoch",
         "first_attempts",
+        "known_clients",
         "let_go_at",
         "policy",
         "said",
@@ -56,6 +57,9 @@ class Heard:
             update.policy if update.HasField("policy") else None,
             update.offline_allowance if update.HasField("offline_allowance") else None,
         )
+        allowance = self.said[1]
+        self.known_clients: int = 0 if allowance is None else allowance.known_clients
+        """Who share the allowance; 0: it was not said."""
         is_known = before is not None and before.said == self.said
         self.policy: Policy = before.policy if before and is_known else read_policy(*self.said, own)
         self.slow_after_ns = self.policy.slow_after_ns
@@ -69,6 +73,11 @@ class Heard:
     @property
     def is_open(self) -> bool:
         return self.state in (_OPEN, _FORCED_OPEN)
+
+    @property
+    def refuses(self) -> bool:
+        """Retries are denied, whatever first attempts do."""
+        return self.is_open or self.first_attempts == REFUSE
 
     def word(self, now: int) -> int:
         """What a first attempt does now."""
@@ -86,6 +95,13 @@ class Heard:
         binds = attempt > 1 or self.first_attempts == REFUSE
         return self.denied(now) if has_tripped and binds else None
 
+    def refuses_since(self, epoch: int, now: int) -> Optional[Denied]:
+        """Why there is no retry of an attempt made on the state of that epoch. None: the service
+        has not said so since, or not said it validly.
+        """
+        is_later = self.epoch > epoch and now < self.valid_until
+        return self.denied(now) if self.refuses and is_later else None
+
     def stands_by(self, granted_in: int, now: int) -> bool:
         """Whether the service is known to stand by what it granted in that epoch."""
         return (
@@ -94,6 +110,10 @@ class Heard:
             and self.first_attempts != REFUSE
             and now < self.valid_until
         )
+
+
+def _says(heard: Heard) -> tuple[bool, bool, int]:
+    return heard.is_open, heard.refuses, heard.epoch
 
 
 def _first_attempts(update: Any) -> int:
@@ -129,8 +149,8 @@ class Pushed:
                 return False
             heard = Heard(update, before, self.own, now)
             self._heard[name] = heard
-            was_open = before is not None and before.is_open and before.epoch == heard.epoch
-            listeners = list(self._on_trip) if heard.is_open and not was_open else []
+            has_tripped = heard.refuses and (before is None or _says(before) != _says(heard))
+            listeners = list(self._on_trip) if has_tripped else []
         for tell in listeners:
             tell()
         return before is None
@@ -140,7 +160,7 @@ class Pushed:
         self._heard.update(parents._heard)
 
     def listen(self, tell: Callable[[], None]) -> None:
-        """Told at the next trips of any breaker, until `ignore`."""
+        """Told whenever the service begins to refuse all of anything, until `ignore`."""
         with self._lock:
             self._on_trip.add(tell)
 

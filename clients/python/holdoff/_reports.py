@@ -1,10 +1,11 @@
 """Outcomes on their way to the service: a bounded queue, sent in batches.
 
 Reporting never makes a caller wait. A full queue loses the newest outcome and counts it; the
-service then takes the permit for silent, which is what it is. A batch goes out 100 ms after its
-first entry, or at once when an entry is a failure, and always before a question that carries a
-failure, so that failures never arrive ahead of the successes around them. Attempts made on
-pushed state are counted, and their tallies go first in a batch; alone they wait 100 ms to 1 s.
+service then takes the permit for silent, which is what it is. A batch goes out 10 ms after its
+first outcome under a permit, since a recovering dependency's ramp is steered by these; at once
+when an entry is a failure; and always before a question that carries a failure, so that failures
+never arrive ahead of the successes around them. Attempts made on pushed state are counted, and
+their tallies go first in a batch; alone they wait 100 ms to 1 s.
 
 A batch whose answer was lost with its stream is sent once more under its sequence number, by
 which the service tells a repetition. Numbers begin at the wall clock, so that those of a
@@ -27,7 +28,8 @@ QUEUE_MAX = 10_000
 BATCH_MAX = 1_000
 TALLIES_MAX = 500
 MESSAGE_BYTES_MAX = 192 * 1024  # The service takes 256 KiB.
-LINGER_NS = 100_000_000
+LINGER_NS = 10_000_000
+TALLY_LINGER_NS = 100_000_000
 TALLY_LINGER_SPREAD_NS = 900_000_000
 UNANSWERED_MAX = 64
 
@@ -82,15 +84,38 @@ class Reports:
         slow_after_ns: int,
     ) -> None:
         """An attempt on pushed state ended so."""
+        self._count(dependency, epoch, kind, latency_ns, slow_after_ns, kind in URGENT)
+
+    def tally_late(
+        self,
+        dependency: str,
+        epoch: int,
+        kind: OutcomeKind,
+        latency_ns: Optional[int],
+        slow_after_ns: int,
+    ) -> None:
+        """The same of a state that another has taken the place of: whole fleets learn that at
+        one instant, and none of them is in a hurry.
+        """
+        self._count(dependency, epoch, kind, latency_ns, slow_after_ns, False)
+
+    def _count(
+        self,
+        dependency: str,
+        epoch: int,
+        kind: OutcomeKind,
+        latency_ns: Optional[int],
+        slow_after_ns: int,
+        is_urgent: bool,
+    ) -> None:
         with self._lock:
             if not self._tallies.note(dependency, epoch, kind, latency_ns, slow_after_ns):
                 self._counters.reports_dropped += 1
                 return
-            is_urgent = kind in URGENT
             if self._due is not None and not is_urgent:
                 return
             now = _clock.now_ns()
-            linger = LINGER_NS + int(TALLY_LINGER_SPREAD_NS * _entropy.unit())
+            linger = TALLY_LINGER_NS + int(TALLY_LINGER_SPREAD_NS * _entropy.unit())
             is_sooner = self._is_due_by(now if is_urgent else now + linger)
         if is_sooner:
             self._wake()
@@ -134,6 +159,17 @@ class Reports:
             else:
                 self._counters.reports_dropped += len(batch.entries)
         self._wake()
+
+    def stream_begins(self) -> None:
+        """Its connection stands, and nothing was sent on it yet. What was counted before deposits
+        nothing, in a batch that is repeated either.
+        """
+        with self._lock:
+            self._tallies.forget_starts()
+            for batch in self._resend:
+                for entry in batch.entries:
+                    if entry.HasField("tally"):
+                        entry.tally.first_attempts = 0
 
     def broken(self) -> None:
         """The stream broke: what was not answered goes once more, on the next one."""

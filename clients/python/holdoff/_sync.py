@@ -54,7 +54,7 @@ class Permit(Held):
     def retry(self, outcome: Outcome) -> Permit:
         """Says how the attempt ended and asks for the next one. Raises `Denied`."""
         asking = self._permit.next(outcome)
-        return Permit(self._client, self._client._drive(asking.ask()))
+        return Permit(self._client, self._client._drive(asking.ask_once()))
 
     def __enter__(self) -> Permit:
         return self
@@ -154,7 +154,7 @@ class Client(Front):
         after it. Raises `Denied`.
         """
         asking = Asking(self._core, Question(dependency, asked))
-        return Permit(self, self._drive(asking.ask()))
+        return Permit(self, self._drive(asking.ask_once()))
 
     def connect(self, timeout: float = 1.0) -> bool:
         """Connects now rather than with the first question, which may then be answered in time,

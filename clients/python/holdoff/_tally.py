@@ -4,6 +4,10 @@ report takes them along.
 An attempt is counted when it ends: its start and its end together. Counted when it starts, one
 whose failure is told with a question, which counts the start again, would deposit twice in the
 retry budget, just when everything fails.
+
+Starts counted before the stream began that takes them along are told as none: a fleet that was
+alone for a while had its own budgets of them, and told all at once they would be a lump of
+retries just when the service is back.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ _U32_MAX = 2**32 - 1
 
 _ENDS = ("successes", "failures", "timeouts", "throttled", "rejected", "ignored")
 _SLOW, _LATENCY_SUM = len(_ENDS), len(_ENDS) + 1
+_BEFORE = _LATENCY_SUM + 1  # Of the ends, those of before the present stream began.
 _COLUMNS = {
     OutcomeKind.SUCCESS: 0,
     OutcomeKind.FAILURE: 1,
@@ -58,13 +63,18 @@ class Tallies:
         if counter is None:
             if len(self._counters) >= COUNTERS_MAX:
                 return False
-            counter = self._counters[key] = [0] * (_LATENCY_SUM + 1)
+            counter = self._counters[key] = [0] * (_BEFORE + 1)
         counter[_COLUMNS[kind]] += 1
         if latency_ns is not None:
             if 0 < slow_after_ns <= latency_ns:
                 counter[_SLOW] += 1
             counter[_LATENCY_SUM] += latency_ns if latency_ns < DAY_NS else DAY_NS
         return True
+
+    def forget_starts(self) -> None:
+        """A stream begins: what was counted before it deposits nothing."""
+        for counter in self._counters.values():
+            counter[_BEFORE] = sum(counter[:_SLOW])
 
     def take(self, count: int) -> list[Any]:
         """So many at most, as they go on the wire."""
@@ -79,7 +89,7 @@ def _entry(dependency: str, epoch: int, counter: list[int]) -> Any:
     entry = pb.ReportEntry()
     tally = entry.tally
     tally.dependency, tally.epoch = dependency, epoch
-    tally.first_attempts = min(sum(counter[:_SLOW]), _U32_MAX)
+    tally.first_attempts = min(sum(counter[:_SLOW]) - counter[_BEFORE], _U32_MAX)
     for name, count in zip(_ENDS, counter):
         setattr(tally, name, min(count, _U32_MAX))
     tally.slow = min(counter[_SLOW], _U32_MAX)

@@ -69,7 +69,6 @@ class TaskLink(Link):
         self._task: Optional[asyncio.Task[None]] = None
         self._current: Union[Session, Unary, None] = None
         self._call: Any = None
-        self._channel: Optional[tuple[int, Any]] = None
 
     def wake(self) -> None:
         loop = self._loop
@@ -207,6 +206,7 @@ class TaskLink(Link):
         self.counters.connections += 1
         # What is cancelled, with its loop, has not met an ill service.
         self._channel, end = dialled, End.AGAIN
+        self.reports.stream_begins()
         try:
             is_unary = self.course.is_unary(index)
             end = End.UNIMPLEMENTED if is_unary else await self._stream(index, channel)

@@ -76,7 +76,6 @@ class ThreadLink(Link):
         self._is_inside = False
         self._current: Union[Session, Unary, None] = None
         self._call: Any = None
-        self._channel: Optional[tuple[int, grpc.Channel]] = None
 
     def wake(self) -> None:
         if self._changed is not None:
@@ -232,6 +231,7 @@ class ThreadLink(Link):
         self.counters.connections += 1
         with self.lock:
             self._channel = dialled
+        self.reports.stream_begins()
         try:
             end = End.UNIMPLEMENTED if self.course.is_unary(index) else self._stream(index, channel)
             if end is End.UNIMPLEMENTED:

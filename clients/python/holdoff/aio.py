@@ -60,7 +60,7 @@ class Permit(Held):
     async def retry(self, outcome: Outcome) -> Permit:
         """Says how the attempt ended and asks for the next one. Raises `Denied`."""
         asking = self._permit.next(outcome)
-        return Permit(self._client, await self._client._drive(asking.ask()))
+        return Permit(self._client, await self._client._drive(asking.ask_once()))
 
     def __enter__(self) -> Permit:
         return self
@@ -146,7 +146,7 @@ class Client(Front):
         after it. Raises `Denied`.
         """
         asking = Asking(self._core, Question(dependency, asked))
-        return Permit(self, await self._drive(asking.ask()))
+        return Permit(self, await self._drive(asking.ask_once()))
 
     async def connect(self, timeout: float = 1.0) -> bool:
         """Connects now rather than with the first question, which may then be answered in time,

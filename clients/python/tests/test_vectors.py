@@ -264,10 +264,13 @@ def _pushed(vector: Reading) -> None:
         }
 
 
-@checks("tally", 15)
+@checks("tally", 22)
 def _tallies(vector: Reading) -> None:
     tallies = _tally.Tallies()
     for ended in vector["ended"]:
+        if ended.get("stream_begins"):
+            tallies.forget_starts()
+            continue
         assert tallies.note(
             ended["dependency"],
             ended["epoch"],
@@ -286,11 +289,12 @@ def _tallies(vector: Reading) -> None:
     assert shown == [row.whole() for row in vector["expected"]]
 
 
-@checks("clamp", 60)
+@checks("clamp", 90)
 def _clamp(vector: Reading) -> None:
     expected = vector["expected"].whole()
     wait, lease = vector.get("wait"), vector.get("lease")
     again, shut = vector.get("ask_again"), vector.get("shut")
+    held = vector.get("held_back")
     if wait:
         clamped = clamp.wait(int(wait["delay_ns"]), optional_ns(wait["time_left_ns"]))
         is_late = {"denied": "DEADLINE"}
@@ -304,6 +308,10 @@ def _clamp(vector: Reading) -> None:
             optional_ns(again["time_left_ns"]),
         )
         assert expected == {"wait_ns": as_text(waits)}
+    elif held:
+        left = optional_ns(held["time_left_ns"])
+        held_ns = clamp.held_back(held["known_clients"], left, held["sample"])
+        assert expected == {"held_ns": str(held_ns)}
     else:
         assert expected == {"shut_ns": str(clamp.shut(shut["failed_trials"], shut["sample"]))}
 

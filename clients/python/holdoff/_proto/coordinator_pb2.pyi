@@ -419,7 +419,7 @@ class Update(_message.Message):
     def __init__(self, dependency: _Optional[str] = ..., state: _Optional[_Union[BreakerState, str]] = ..., epoch: _Optional[int] = ..., first_attempts: _Optional[_Union[FirstAttempts, str]] = ..., valid_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., policy: _Optional[_Union[ClientPolicy, _Mapping]] = ..., offline_allowance: _Optional[_Union[OfflineAllowance, _Mapping]] = ...) -> None: ...
 
 class ClientPolicy(_message.Message):
-    __slots__ = ("max_attempts", "strategy", "initial_delay", "multiplier", "max_delay", "min_delay", "jitter", "jitter_proportion", "min_attempt_time", "pushback_max", "pushback_spread", "budget_ratio", "budget_ttl", "open_for", "open_multiplier", "open_max", "slow_after")
+    __slots__ = ("max_attempts", "strategy", "initial_delay", "multiplier", "max_delay", "min_delay", "jitter", "jitter_proportion", "min_attempt_time", "pushback_max", "pushback_spread", "budget_ratio", "budget_ttl", "open_for", "open_multiplier", "open_max", "slow_after", "breaker_off")
     MAX_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     STRATEGY_FIELD_NUMBER: _ClassVar[int]
     INITIAL_DELAY_FIELD_NUMBER: _ClassVar[int]
@@ -437,6 +437,7 @@ class ClientPolicy(_message.Message):
     OPEN_MULTIPLIER_FIELD_NUMBER: _ClassVar[int]
     OPEN_MAX_FIELD_NUMBER: _ClassVar[int]
     SLOW_AFTER_FIELD_NUMBER: _ClassVar[int]
+    BREAKER_OFF_FIELD_NUMBER: _ClassVar[int]
     max_attempts: int
     strategy: Strategy
     initial_delay: _duration_pb2.Duration
@@ -454,7 +455,8 @@ class ClientPolicy(_message.Message):
     open_multiplier: float
     open_max: _duration_pb2.Duration
     slow_after: _duration_pb2.Duration
-    def __init__(self, max_attempts: _Optional[int] = ..., strategy: _Optional[_Union[Strategy, str]] = ..., initial_delay: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., multiplier: _Optional[float] = ..., max_delay: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., min_delay: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., jitter: _Optional[_Union[Jitter, str]] = ..., jitter_proportion: _Optional[float] = ..., min_attempt_time: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., pushback_max: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., pushback_spread: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., budget_ratio: _Optional[float] = ..., budget_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., open_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., open_multiplier: _Optional[float] = ..., open_max: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., slow_after: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    breaker_off: bool
+    def __init__(self, max_attempts: _Optional[int] = ..., strategy: _Optional[_Union[Strategy, str]] = ..., initial_delay: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., multiplier: _Optional[float] = ..., max_delay: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., min_delay: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., jitter: _Optional[_Union[Jitter, str]] = ..., jitter_proportion: _Optional[float] = ..., min_attempt_time: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., pushback_max: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., pushback_spread: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., budget_ratio: _Optional[float] = ..., budget_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., open_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., open_multiplier: _Optional[float] = ..., open_max: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., slow_after: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., breaker_off: bool = ...) -> None: ...
 
 class OfflineAllowance(_message.Message):
     __slots__ = ("retries_per_second", "known_clients")

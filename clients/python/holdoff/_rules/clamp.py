@@ -10,6 +10,9 @@ from .arithmetic import NS, part
 DELAY_MAX_NS = 600 * NS
 ASK_AGAIN_MIN_NS = 10_000_000
 LEASE_MARGIN_MIN_NS = 250_000_000
+CLIENTS_AT_ONCE = 5_000
+HELD_BACK_EACH_NS = 10_000
+HELD_BACK_MAX_NS = NS
 
 
 def wait(delay_ns: int, time_left_ns: Optional[int]) -> Optional[int]:
@@ -38,6 +41,21 @@ def ask_again(
     if time_left_ns is not None and retry_after_ns >= time_left_ns:
         return None
     return min(max(retry_after_ns, ASK_AGAIN_MIN_NS), DELAY_MAX_NS)
+
+
+def held_back(known_clients: int, time_left_ns: Optional[int], sample: float) -> int:
+    """How long the first question after a failure on pushed state is held back: uniform up to
+    10 us for each client above 5,000, a second and the time left at most.
+
+    | clients | longest |
+    |---|---|
+    | 5,000 | 0 |
+    | 10,000 | 50 ms |
+    | 100,000 | 950 ms |
+    | 105,000 and more | 1 s |
+    """
+    most = min(max(known_clients - CLIENTS_AT_ONCE, 0) * HELD_BACK_EACH_NS, HELD_BACK_MAX_NS)
+    return part(most if time_left_ns is None else min(most, time_left_ns), sample)
 
 
 def shut(failed_trials: int, sample: float) -> int:

@@ -43,6 +43,8 @@ class Policy:
     open_multiplier: float = 2.0
     open_max_ns: int = 60 * NS
     slow_after_ns: int = 0
+    breaker_off: bool = False
+    """The service's breaker is off, or only watched: none is kept here either."""
 
 
 def read_policy(said: Any, allowance: Any, own: Policy) -> Policy:
@@ -103,6 +105,7 @@ def _rest(said: Any, own: Policy) -> dict[str, Any]:
         "open_multiplier": _or(_within(said.open_multiplier, 1.0, 1_000.0), own.open_multiplier),
         "open_max_ns": max(_some_time(said, "open_max", own.open_max_ns), open_for),
         "slow_after_ns": _span(said, "slow_after", own.slow_after_ns),
+        "breaker_off": said.breaker_off or own.breaker_off,
     }
 
 

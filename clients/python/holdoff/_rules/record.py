@@ -35,9 +35,11 @@ class Phase(enum.Enum):
 
 
 class LocalPermit:
-    """What was granted here, and when. Its outcome counts once."""
+    """What was granted here, and when. Its outcome counts once. `epoch` is this record's;
+    `begun_in` is the one that the service had pushed when the attempt began, 0 where none was.
+    """
 
-    __slots__ = ("delay_ns", "epoch", "granted_at", "is_probe", "is_taken", "retry")
+    __slots__ = ("begun_in", "delay_ns", "epoch", "granted_at", "is_probe", "is_taken", "retry")
 
     def __init__(self, epoch: int, granted_at: int, delay_ns: int, retry: int, probe: bool) -> None:
         self.epoch = epoch
@@ -46,6 +48,7 @@ class LocalPermit:
         self.retry = retry
         self.is_probe = probe
         self.is_taken = False
+        self.begun_in = 0
 
 
 class Unknown:
@@ -150,7 +153,7 @@ class Record:
             return Refused(Reason.PERMIT_VOID)
         is_probe, refused = permit.is_probe, None
         if not self._holds_live_lease(permit, now) and not retries_only:
-            is_probe, refused = self._breaker(now, spread)
+            is_probe, refused = self._breaker(policy, now, spread)
         if refused is None and left_ns is not None and policy.min_attempt_time_ns >= left_ns:
             refused = Refused(Reason.DEADLINE)
         if refused:
@@ -187,6 +190,8 @@ class Record:
                 self._take(policy, asked.outcome.kind, False, now)
 
     def _take(self, policy: Policy, kind: OutcomeKind, had_lease: bool, now: int) -> None:
+        if policy.breaker_off:
+            return
         is_bad, is_good = kind in _BAD, kind is OutcomeKind.SUCCESS
         if had_lease and self._phase is Phase.HALF_OPEN:
             if is_bad:
@@ -228,9 +233,9 @@ class Record:
         self._told = None
         return None
 
-    def _breaker(self, now: int, spread: float) -> tuple[bool, Optional[Refused]]:
+    def _breaker(self, policy: Policy, now: int, spread: float) -> tuple[bool, Optional[Refused]]:
         """Whether the attempt is a probe, and why it may not be made."""
-        if self._phase is Phase.CLOSED:
+        if policy.breaker_off or self._phase is Phase.CLOSED:
             return False, None
         if self._phase is Phase.OPEN and now < self._open_until:
             wait = self._open_until - now + part(OPEN_SPREAD_NS, spread)
@@ -250,7 +255,7 @@ class Record:
         retries_only: bool,
     ) -> Union[Granted, Refused]:
         jitter, spread = draws
-        is_probe, refused = (False, None) if retries_only else self._breaker(now, spread)
+        is_probe, refused = (False, None) if retries_only else self._breaker(policy, now, spread)
         if refused:
             return refused
         pushback = (asked.pushback_ns if asked else None) or 0
