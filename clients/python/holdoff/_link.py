@@ -134,6 +134,17 @@ class Link:
         if response.WhichOneof("verdict") == "grant":
             self.reports.push(response.grant.permit, Outcome.cancelled())
 
+    def has_ended(self, index: int, end: End) -> None:
+        """The connection to this endpoint is over. Where the next one is not tried at once, who
+        has not been asked about yet is not kept waiting for it.
+        """
+        now = _clock.now_ns()
+        self.course.ended(index, end, now, _entropy.unit())
+        self.is_waiting = True
+        if now < self.course.not_before:
+            self.refuse_inbox()
+        self.reports.broken()
+
     def is_ill(self) -> None:
         """Something failed that no service should be able to make fail: a token's source, or this
         client. It is tried again as after any other failure; calls are decided locally.

@@ -215,9 +215,7 @@ class TaskLink(Link):
                 end = await self._requests(index, channel)
         finally:
             self._channel = self._current = self._call = None
-            self.course.ended(index, end, _clock.now_ns(), _entropy.unit())
-            self.is_waiting = True
-            self.reports.broken()
+            self.has_ended(index, end)
             await channel.close()
 
     async def _dial(self) -> Optional[tuple[int, Any]]:

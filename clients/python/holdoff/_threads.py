@@ -241,9 +241,7 @@ class ThreadLink(Link):
             with self.lock:
                 self._channel = self._current = self._call = None
             channel.close()
-        self.course.ended(index, end, _clock.now_ns(), _entropy.unit())
-        self.is_waiting = True
-        self.reports.broken()
+        self.has_ended(index, end)
 
     def _dial(self) -> Optional[tuple[int, grpc.Channel]]:
         """Each endpoint once, in order. None: none could be reached."""

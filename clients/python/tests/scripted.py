@@ -44,6 +44,7 @@ class Scripted(stubs.CoordinatorServiceServicer):
         self.asked: list[Any] = []
         self.hellos: list[Any] = []
         self.entries: list[Any] = []
+        self.has_entries = threading.Event()
         self._lock = threading.Lock()
 
     def Session(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
@@ -83,6 +84,7 @@ class Scripted(stubs.CoordinatorServiceServicer):
                 elif what == "report":
                     with self._lock:
                         self.entries.extend(message.report.entries)
+                    self.has_entries.set()
                     for _ in message.report.entries:
                         response.reported.results.add(applied=True)
                     out.put(response)

@@ -120,10 +120,10 @@ def test_no_delay_reaches_the_deadline(both: Both) -> None:
     policy = holdoff.local_policy(initial_delay=5.0, jitter="none")
     client, begun = both.client(local_policy=policy), time.monotonic()
     with pytest.raises(Boom) as raised:
-        both.call(client, "payments", failing(9), idempotent=True, deadline=1.0)
+        both.call(client, "payments", failing(9), idempotent=True, deadline=4.0)
     why = holdoff.stopped(raised.value)
     assert why is not None and why.reason is Reason.DEADLINE
-    assert time.monotonic() - begun < 0.5
+    assert time.monotonic() - begun < 3.0
 
 
 def test_a_response_that_counts_as_failure_is_retried_and_returned_as_it_is(both: Both) -> None:
@@ -198,7 +198,7 @@ def test_testing_mode_waits_for_nothing_and_makes_three_attempts(both: Both) -> 
             both.call(client, "rates", function, idempotent=True, deadline=30.0)
     with pytest.raises(Boom, match="run 151"):
         function(holdoff.Attempt())
-    assert time.monotonic() - begun < 1.0
+    assert time.monotonic() - begun < 5.0  # Delays would take 15 s.
 
 
 def test_a_bypass_lets_every_call_through_with_local_retries(
@@ -229,9 +229,9 @@ def test_two_steps(both: Both) -> None:
 
 
 def test_a_permit_knows_its_limit_and_may_be_given_up(both: Both) -> None:
-    permit = both.do(both.client().acquire, "search", deadline=3.0, attempt_timeout=2.0)
+    permit = both.do(both.client().acquire, "search", deadline=30.0, attempt_timeout=20.0)
     with permit:
-        assert 1.9 < permit.limit <= 2.0
+        assert 15.0 < permit.limit <= 20.0
     with pytest.raises(holdoff.Denied):
         both.do(permit.retry, Outcome.failure())
 
@@ -336,7 +336,7 @@ def test_a_call_in_a_thread_is_given_up_by_an_event() -> None:
     threading.Timer(0.1, cancel.set).start()
     with pytest.raises(holdoff.Cancelled):
         client.call("payments", failing(9), idempotent=True, cancel=cancel)
-    assert time.monotonic() - begun < 2.0
+    assert time.monotonic() - begun < 10.0  # Of 30.
 
 
 def test_one_client_serves_many_threads() -> None:

@@ -96,8 +96,8 @@ def test_a_check_that_raises_or_takes_too_long_is_unhealthy(both: Both) -> None:
     def slow(run: holdoff.Check) -> Any:
         return asyncio.sleep(0.05, True) if both.is_aio else time.sleep(0.05)
 
-    for function in (raising, slow):
-        client, settings = both.client(), {"runs": 1, "period": 0.02, "timeout": 0.01}
+    for function, timeout in ((raising, 10.0), (slow, 0.01)):
+        client, settings = both.client(), {"runs": 1, "period": 0.02, "timeout": timeout}
         assert check(both, client, function, told=told.append, **settings).last is False
     ran = [finding for finding in told if isinstance(finding, Ran)]
     assert [(finding.healthy, finding.timed_out) for finding in ran] == [
@@ -108,7 +108,7 @@ def test_a_check_that_raises_or_takes_too_long_is_unhealthy(both: Both) -> None:
 
 def test_a_real_service_plans(both: Both, service: str) -> None:
     told: list[Any] = []
-    client = both.client(service, timeout=1.0)
+    client = both.client(service, timeout=10.0)
     checked = check(both, client, lambda _: True, runs=3, told=told.append)
     assert checked.runs == 3
     assert [finding.is_local for finding in told if isinstance(finding, Ran)] == [False] * 3

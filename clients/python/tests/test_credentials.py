@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import grpc
@@ -19,8 +20,8 @@ def authority() -> trustme.CA:
 
 
 def is_granted_by_the_service(both: Both, endpoint: str, **settings: Any) -> bool:
-    client = both.client(endpoint, timeout=1.0, **settings)
-    both.do(client.connect, 1.0)
+    client = both.client(endpoint, timeout=10.0, **settings)
+    both.do(client.connect, 10.0)
     return not both.call(client, "payments", lambda attempt: attempt.is_local)
 
 
@@ -59,3 +60,13 @@ def test_nothing_that_is_shown_holds_a_key_or_a_token() -> None:
     shown = f"{tls!r} {client._core.configuration!r}"
     assert "holdoff.test" in shown
     assert "SECRET" not in shown
+
+
+def test_whom_the_service_refuses_is_not_kept_waiting_for_the_next_connection(both: Both) -> None:
+    with serving(Scripted(token="open sesame")) as endpoint:
+        begun = time.monotonic()
+        for _ in range(5):
+            client = both.client(endpoint, timeout=10.0, token="open barley")
+            both.do(client.connect, 10.0)
+            assert both.call(client, "payments", lambda attempt: attempt.is_local)
+    assert time.monotonic() - begun < 10.0

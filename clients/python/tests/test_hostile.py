@@ -21,6 +21,8 @@ SECONDS = [0, 0, 1, -1, YEAR, 2**63 - 1, -(2**63), 315_576_000_001]
 NANOS = [0, 0, 1_000_000, -1, 999_999_999, 2**31 - 1, -(2**31)]
 NUMBERS = [0.0, -1.0, 1e300, float("nan"), float("inf"), float("-inf"), 0.5]
 SEED = 20_150_721
+# A busy machine must not look like a service that falls silent: that is not asked for seconds.
+ANSWERED_IN = 5.0
 
 
 class Boom(Exception):
@@ -74,8 +76,8 @@ def test_cl4_hundreds_of_odd_answers_and_updates_end_no_call_late(both: Both) ->
     scripted = Scripted(lambda _: odd_answer(draw), updates)
     ended = {"value": 0, "error": 0, "denied": 0}
     with serving(scripted) as endpoint:
-        client = both.client(endpoint, timeout=0.2)
-        assert both.do(client.connect, 2.0), f"seed {SEED}"
+        client = both.client(endpoint, timeout=ANSWERED_IN)
+        assert both.do(client.connect, 10.0), f"seed {SEED}"
         for index in range(300):
             ended[one_call(both, client, index)] += 1
     assert sum(ended.values()) == 300
@@ -98,7 +100,7 @@ def one_call(both: Both, client: Any, index: int) -> str:
         assert len(denied.detail) <= 1024
         return "denied"
     finally:
-        assert time.monotonic() - begun < 1.0, f"seed {SEED}: call {index}"
+        assert time.monotonic() - begun < 2 * ANSWERED_IN, f"seed {SEED}: call {index}"
     return "value"
 
 
@@ -116,8 +118,8 @@ def test_b04d_a_thousand_retries_granted_without_a_time_are_never_made(both: Bot
         raise Boom
 
     with serving(Scripted(without_a_time)) as endpoint:
-        client = both.client(endpoint, timeout=2.0)
-        assert both.do(client.connect, 2.0)
+        client = both.client(endpoint, timeout=10.0)
+        assert both.do(client.connect, 10.0)
         for _ in range(1_000):
             with pytest.raises(Boom) as raised:
                 both.call(client, "payments", function, idempotent=True)
@@ -131,7 +133,7 @@ def test_an_open_state_that_nobody_refreshes_lapses_after_five_minutes(both: Bot
     lasting.valid_for.seconds = YEAR
     with serving(Scripted(updates=(lasting,))) as endpoint:
         client = both.client(endpoint, follow=["payments"])
-        assert both.do(client.connect, 2.0)
+        assert both.do(client.connect, 10.0)
         with pytest.raises(holdoff.Denied) as denied:
             both.call(client, "payments", lambda _: 1)
     assert denied.value.reason is Reason.BREAKER_OPEN
@@ -150,10 +152,10 @@ def test_a_token_that_cannot_be_read_costs_no_call_and_is_warned_of_once(
         begun = time.monotonic()
         for _ in range(50):
             assert both.call(client, "payments", lambda attempt: attempt.is_local)
-        assert time.monotonic() - begun < 2.0
+        assert time.monotonic() - begun < 5.0  # Half of what it would cost each.
         # A busy machine may still be connecting.
         while not any(record.exc_info for record in caplog.records):
-            assert time.monotonic() - begun < 10.0
+            assert time.monotonic() - begun < 30.0
             both.do(client.connect, 0.1)
     assert len([record for record in caplog.records if record.exc_info]) == 1
 
@@ -167,10 +169,10 @@ def test_a_service_without_sessions_that_falls_silent_is_left(both: Both) -> Non
     scripted.has_sessions = False
     with serving(scripted) as endpoint:
         client = both.client(endpoint, timeout=0.05)
-        assert both.do(client.connect, 2.0)
-        slow = 0
+        assert both.do(client.connect, 10.0)
+        begun = time.monotonic()
         for _ in range(100):
-            begun = time.monotonic()
             both.call(client, "payments", lambda attempt: 1)
-            slow += time.monotonic() - begun > 0.04
-    assert 1 <= slow <= 6
+        seconds = time.monotonic() - begun
+    # Three, and a trial a second where a busy machine takes as long.
+    assert 3 <= client.counters().asked <= 3 + seconds
