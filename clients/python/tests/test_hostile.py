@@ -67,6 +67,7 @@ def odd_update(draw: random.Random) -> Any:
         else:
             setattr(policy, name, draw.choice([0, 1, 3, 99]))
     message.offline_allowance.retries_per_second = draw.choice(NUMBERS)
+    message.offline_allowance.known_clients = draw.choice([0, 6_000, 2**32 - 1])
     return message
 
 
