@@ -85,6 +85,7 @@ pub struct Coordinator<S> {
 
 impl<S: Store> Coordinator<S> {
     pub fn telemetry(&self) -> &Telemetry {
+        self.count_lost();
         &self.telemetry
     }
 

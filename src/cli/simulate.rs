@@ -53,7 +53,12 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "scenario")]
     show: Option<String>,
     /// The policy of holdoff, from a policy file or a folder of them; without it, the scenario's
-    #[arg(long, value_name = "PATH", requires = "dependency")]
+    #[arg(
+        env = "HOLDOFF_POLICY_FILES",
+        long,
+        value_name = "PATH",
+        requires = "dependency"
+    )]
     policies: Option<PathBuf>,
     /// Whose policy, in --namespace
     #[arg(long, value_name = "NAME", requires = "policies")]
