@@ -1,0 +1,108 @@
+// Attempts that were made on pushed state, counted by dependency and epoch, until the next report
+// takes them along.
+//
+// An attempt is counted when it ends: its start and its end together. Counted when it starts, one
+// whose failure is told with a question, which counts the start again, would deposit twice in the
+// retry budget, just when everything fails.
+
+import { create } from "@bufbuild/protobuf";
+import { type ReportEntry, ReportEntrySchema } from "./gen/holdoff/v1/coordinator_pb.js";
+import type { Outcome, OutcomeKind } from "./outcome.js";
+import { LONGEST_LATENCY } from "./wire/write.js";
+import { writeDuration } from "./wire/duration.js";
+
+/** Past it new counters are refused. Those that exist go on. */
+const COUNTERS_MAX = 10_000;
+const COUNT_MAX = 2 ** 32 - 1;
+
+/** The state that an attempt was made on, without asking. */
+export interface OnState {
+  readonly epoch: bigint;
+  /** Milliseconds; 0: no call is slow. */
+  readonly slowAfter: number;
+}
+
+class Counter {
+  successes = 0;
+  failures = 0;
+  timeouts = 0;
+  throttled = 0;
+  rejected = 0;
+  ignored = 0;
+  slow = 0;
+  /** In whole nanoseconds, which a double holds exactly for a hundred days. */
+  latencySumNs = 0;
+
+  note({ kind, latency }: Outcome, slowAfter: number): void {
+    this[COUNTED_AS[kind]] += 1;
+    if (latency === undefined) return;
+    if (slowAfter > 0 && latency >= slowAfter) this.slow += 1;
+    this.latencySumNs += Math.round(Math.min(latency, LONGEST_LATENCY) * 1e6);
+  }
+}
+
+type Counted = "successes" | "failures" | "timeouts" | "throttled" | "rejected" | "ignored";
+
+const COUNTED_AS: Record<OutcomeKind, Counted> = {
+  success: "successes",
+  failure: "failures",
+  // The dependency could not be reached: for the breaker a failure like any.
+  not_sent: "failures",
+  timeout: "timeouts",
+  throttled: "throttled",
+  rejected: "rejected",
+  ignored: "ignored",
+  cancelled: "ignored",
+};
+
+export class Tallies {
+  readonly #byDependency = new Map<string, Map<bigint, Counter>>();
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Counts an attempt that ended. False: there is no room. */
+  note(dependency: string, { epoch, slowAfter }: OnState, outcome: Outcome): boolean {
+    let byEpoch = this.#byDependency.get(dependency);
+    let counter = byEpoch?.get(epoch);
+    if (counter === undefined) {
+      if (this.#size >= COUNTERS_MAX) return false;
+      if (byEpoch === undefined) {
+        byEpoch = new Map();
+        this.#byDependency.set(dependency, byEpoch);
+      }
+      counter = new Counter();
+      byEpoch.set(epoch, counter);
+      this.#size += 1;
+    }
+    counter.note(outcome, slowAfter);
+    return true;
+  }
+
+  /** Takes so many at most. */
+  take(count: number): ReportEntry[] {
+    const entries: ReportEntry[] = [];
+    for (const [dependency, byEpoch] of this.#byDependency) {
+      for (const [epoch, counter] of byEpoch) {
+        if (entries.length >= count) return entries;
+        entries.push(entryOf(dependency, epoch, counter));
+        byEpoch.delete(epoch);
+        this.#size -= 1;
+      }
+      this.#byDependency.delete(dependency);
+    }
+    return entries;
+  }
+}
+
+function entryOf(dependency: string, epoch: bigint, counter: Counter): ReportEntry {
+  const { latencySumNs, ...counts } = counter;
+  const ends = counts.successes + counts.failures + counts.timeouts + counts.throttled;
+  const firstAttempts = Math.min(ends + counts.rejected + counts.ignored, COUNT_MAX);
+  const latencySum = writeDuration(latencySumNs / 1e6);
+  return create(ReportEntrySchema, {
+    entry: { case: "tally", value: { dependency, epoch, firstAttempts, ...counts, latencySum } },
+  });
+}
