@@ -70,6 +70,8 @@ export interface Retry {
   readonly isSafe: boolean;
   /** What the attempt before was granted as; `fleet`: not here. */
   readonly made: LocalPermit | "fleet";
+  /** The attempt before was counted here already, with an earlier question. */
+  readonly isCounted?: boolean;
 }
 
 export type LocalAnswer = LocalGrant | LocalDenial;
@@ -176,12 +178,12 @@ export class LocalRecord {
     return null;
   }
 
-  #takePrevious(terms: Terms, { made, attempt, outcome }: Retry, now: Nanos): void {
+  #takePrevious(terms: Terms, { made, attempt, outcome, isCounted }: Retry, now: Nanos): void {
     if (made !== "fleet") {
       this.report(terms, made, outcome, now);
       return;
     }
-    if (attempt !== 2) return;
+    if (attempt !== 2 || isCounted) return;
     this.#budget.deposit(terms.policy.budget, now);
     this.#take(terms, outcome, false, now);
   }

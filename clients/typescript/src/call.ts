@@ -1,0 +1,243 @@
+// A guarded call: asks, waits, runs, classifies, reports, retries, and throws the last real error with
+// the reason why it stopped beside it.
+
+import { Asking } from "./asking.js";
+import { type Classify, classifyResult, type Result } from "./classify/index.js";
+import type { Core } from "./core.js";
+import { type Denial, DeniedError, denial, remember } from "./denial.js";
+import { channels } from "./log.js";
+import { CANCELLED, type Outcome, TIMEOUT } from "./outcome.js";
+import { Grant, isDenial } from "./permit.js";
+import { type QuestionOptions, readQuestion } from "./question.js";
+import { askAgainAfter } from "./rules/clamp.js";
+import { millisOf, nanosOf } from "./rules/time.js";
+import { sleepUntil, timerOf } from "./timers.js";
+
+/** What a call does when the answer is no: `fail` at once, or `wait` as long as it says and ask again. */
+export type OnDenied = "fail" | "wait";
+
+/** Settings of a call. Times are milliseconds. */
+export interface CallOptions<T> extends QuestionOptions {
+  /** `fail` unless said. */
+  readonly onDenied?: OnDenied;
+  /** How a result is read: by {@link classifyResult} unless said. */
+  readonly classify?: Classify<T>;
+  /** What is returned in place of an error, with or without an attempt. */
+  readonly fallback?: (error: unknown) => T | PromiseLike<T>;
+}
+
+/** What a function is told about its attempt. */
+export interface Attempt {
+  /** 1 for the first call. */
+  readonly number: number;
+  /** The attempt is cut off after so many milliseconds. `Infinity`: nothing limits it. */
+  readonly limit: number;
+  /** Aborted when it is cut off, and when the caller gives the call up. */
+  readonly signal: AbortSignal;
+  /** A limit that the service finds sensible, in milliseconds; it does not bind. */
+  readonly suggestedTimeout: number | undefined;
+  /** It tests a dependency that is thought broken. */
+  readonly isProbe: boolean;
+  /** It was granted without the service. */
+  readonly isLocal: boolean;
+}
+
+export type Operation<T> = (attempt: Attempt) => T | PromiseLike<T>;
+
+export async function call<T>(
+  core: Core,
+  dependency: string,
+  operation: Operation<T>,
+  options: CallOptions<T>,
+): Promise<T> {
+  const ended = await run(core, dependency, operation, options);
+  if (ended.ok) return ended.value;
+  if (options.fallback === undefined || options.signal?.aborted) throw ended.error;
+  return options.fallback(ended.error);
+}
+
+async function run<T>(
+  core: Core,
+  dependency: string,
+  operation: Operation<T>,
+  options: CallOptions<T>,
+): Promise<Result<T>> {
+  const classify = options.classify ?? classifyResult;
+  let asking = Asking.first(core, readQuestion(dependency, options));
+  let last: Result<T> | null = null;
+  let attempts = 0;
+  for (;;) {
+    const grant = await obtain(asking, options.onDenied ?? "fail").catch((gaveUp: unknown) => {
+      asking.giveUp();
+      return stoppedBy(gaveUp, attempts);
+    });
+    if ("ok" in grant) return grant;
+    if (isDenial(grant)) return stopped(dependency, last, grant, attempts);
+    attempts = asking.attempt;
+    const begun = core.now();
+    const running = new Running(grant, options.signal);
+    const result = await running.run(operation);
+    if (result === "given up") {
+      note(grant, CANCELLED);
+      grant.report(CANCELLED);
+      return stoppedBy(options.signal?.reason, attempts);
+    }
+    const outcome = outcomeOf(result, classify, core.now() - begun);
+    note(grant, outcome);
+    last = result === "cut off" ? last : result;
+    if (outcome.kind === "success" && result !== "cut off" && result.ok) {
+      grant.report(outcome);
+      return result;
+    }
+    const next = grant.next(outcome);
+    if (next === null) return stopped(dependency, last, denial("caller", "PERMIT_VOID"), attempts);
+    asking = next;
+  }
+}
+
+/**
+ * A permit that may be used now. One that was granted and did not hold was given back; the same
+ * question would be answered by the same, void grant, so that a first attempt is asked for under
+ * another name, and a retry ends the call.
+ */
+async function obtain(asking: Asking, onDenied: OnDenied): Promise<Grant | Denial> {
+  for (;;) {
+    const answer = asking.settle() ?? (await asking.ask());
+    const grant = isDenial(answer) ? answer : Grant.of(asking, answer);
+    const denied = isDenial(grant) ? grant : grant.isReady ? null : await grant.wait();
+    if (denied === null) return grant;
+    const wasGranted = !isDenial(grant);
+    const wait = onDenied === "wait" && !asking.core.isTesting ? timeToAskAgain(asking, denied) : null;
+    if (wait === null || (wasGranted && asking.attempt > 1)) return denied;
+    const { core, question } = asking;
+    await sleepUntil(core.now() + wait, core.now, question.signal);
+    question.signal?.throwIfAborted();
+    if (wasGranted) asking.rename();
+  }
+}
+
+/** `null`: the denial stands. */
+function timeToAskAgain(asking: Asking, { reason, retryAfter }: Denial): number | null {
+  const { timeLeft } = asking;
+  const nanos = (millis: number | null) => (millis === null ? null : nanosOf(millis));
+  const wait = askAgainAfter(reason, nanos(retryAfter), nanos(timeLeft));
+  return wait === null ? null : millisOf(wait);
+}
+
+/** What an attempt came to, within its limit. */
+type Ran<T> = Result<T> | "cut off" | "given up";
+
+/** One attempt under way. Its signal is made when it is first looked at. */
+class Running implements Attempt {
+  readonly limit: number;
+  readonly #grant: Grant;
+  readonly #callers: AbortSignal | undefined;
+  #controller: AbortController | undefined;
+  #aborted: unknown;
+
+  constructor(grant: Grant, callers: AbortSignal | undefined) {
+    this.#grant = grant;
+    this.#callers = callers;
+    this.limit = grant.limit;
+  }
+
+  get number(): number {
+    return this.#grant.asking.attempt;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#aborted !== undefined) this.#controller.abort(this.#aborted);
+    }
+    return this.#controller.signal;
+  }
+
+  get suggestedTimeout(): number | undefined {
+    return this.#grant.terms.suggestedTimeout;
+  }
+
+  get isProbe(): boolean {
+    return this.#grant.terms.isProbe;
+  }
+
+  get isLocal(): boolean {
+    return this.#grant.isLocal;
+  }
+
+  run<T>(operation: Operation<T>): Promise<Ran<T>> {
+    const running = settle(operation, this);
+    const isBounded = this.limit !== Number.POSITIVE_INFINITY || this.#callers !== undefined;
+    return isBounded ? this.#bounded(running) : running;
+  }
+
+  /** What the operation comes to after it was cut off is of no interest, an error neither. */
+  #bounded<T>(running: Promise<Result<T>>): Promise<Ran<T>> {
+    return new Promise((resolve) => {
+      const end = (ran: Ran<T>) => {
+        clearTimeout(timer);
+        this.#callers?.removeEventListener("abort", giveUp);
+        resolve(ran);
+      };
+      const giveUp = () => {
+        end("given up");
+        this.#abort(this.#callers?.reason);
+      };
+      const cutOff = () => {
+        end("cut off");
+        this.#abort(new DOMException(`cut off after ${Math.round(this.limit)} ms`, "TimeoutError"));
+      };
+      const isLimited = this.limit !== Number.POSITIVE_INFINITY;
+      const timer = isLimited ? setTimeout(cutOff, timerOf(this.limit)) : undefined;
+      this.#callers?.addEventListener("abort", giveUp, { once: true });
+      void running.then(end);
+      if (this.#callers?.aborted) giveUp();
+    });
+  }
+
+  #abort(reason: unknown): void {
+    this.#aborted = reason;
+    this.#controller?.abort(reason);
+  }
+}
+
+async function settle<T>(operation: Operation<T>, attempt: Attempt): Promise<Result<T>> {
+  try {
+    return { ok: true, value: await operation(attempt) };
+  } catch (error) {
+    return { ok: false, error };
+  }
+}
+
+/** A classifier that throws must not lose the call: its result is then read as if there was none. */
+function outcomeOf<T>(result: Result<T> | "cut off", classify: Classify<T>, latency: number): Outcome {
+  if (result === "cut off") return { ...TIMEOUT, latency };
+  let outcome: Outcome;
+  try {
+    outcome = classify(result);
+  } catch {
+    outcome = { kind: "ignored" };
+  }
+  return outcome.latency === undefined ? { ...outcome, latency } : outcome;
+}
+
+function note(grant: Grant, outcome: Outcome): void {
+  if (!channels.attempt.hasSubscribers) return;
+  const { asking, terms, isLocal } = grant;
+  const { dependency } = asking.question;
+  channels.attempt.publish({ dependency, attempt: asking.attempt, isProbe: terms.isProbe, isLocal, outcome });
+}
+
+/** A value that was read as a failure is returned as it is where there is no further attempt. */
+function stopped<T>(dependency: string, last: Result<T> | null, why: Denial, attempts: number): Result<T> {
+  if (channels.denied.hasSubscribers) channels.denied.publish({ dependency, denial: why });
+  if (last === null) return { ok: false, error: new DeniedError(why, attempts) };
+  if (!last.ok) remember(last.error, { ...why, attempts });
+  return last;
+}
+
+/** The caller's own reason, as `fetch` has it. */
+function stoppedBy(reason: unknown, attempts: number): { ok: false; error: unknown } {
+  remember(reason, { ...denial("caller", "CANCELLED"), attempts });
+  return { ok: false, error: reason };
+}
