@@ -232,7 +232,7 @@ function note(grant: Grant, outcome: Outcome): void {
 function stopped<T>(dependency: string, last: Result<T> | null, why: Denial, attempts: number): Result<T> {
   if (channels.denied.hasSubscribers) channels.denied.publish({ dependency, denial: why });
   if (last === null) return { ok: false, error: new DeniedError(why, attempts) };
-  if (!last.ok) remember(last.error, { ...why, attempts });
+  remember(last.ok ? last.value : last.error, { ...why, attempts });
   return last;
 }
 

@@ -10,7 +10,11 @@ import { status } from "@grpc/grpc-js";
 import { OddPlan, type Plan, readPlan, type Verdict } from "./check/plan.js";
 import { checkerName, Schedule } from "./check/schedule.js";
 import type { Core } from "./core.js";
-import { CheckVerdict, type PlanCheckRequest, PlanCheckRequestSchema } from "./gen/holdoff/v1/coordinator_pb.js";
+import {
+  CheckVerdict,
+  type PlanCheckRequest,
+  PlanCheckRequestSchema,
+} from "./gen/holdoff/v1/coordinator_pb.js";
 import { type NoAnswer, noAnswerText } from "./link/ask.js";
 import { within } from "./options.js";
 import { sleepUntil, timerOf } from "./timers.js";
@@ -67,7 +71,12 @@ export type Finding =
       readonly fleet: Verdict | undefined;
     }
   /** Others check. `age` is null where nobody has checked yet. */
-  | { readonly kind: "shared"; readonly verdict: Verdict; readonly age: number | null; readonly askAgain: number }
+  | {
+      readonly kind: "shared";
+      readonly verdict: Verdict;
+      readonly age: number | null;
+      readonly askAgain: number;
+    }
   /** The service plans no checks of this dependency; they go on without. Told once. */
   | { readonly kind: "not-planned"; readonly why: string }
   /** The service does not answer; checks go on without. Told once, until it answers. */
@@ -85,7 +94,12 @@ export interface Checked {
 
 type Operation = (check: CheckRun) => Health;
 
-export function check(core: Core, dependency: string, run: Operation, options: CheckOptions): Promise<Checked> {
+export function check(
+  core: Core,
+  dependency: string,
+  run: Operation,
+  options: CheckOptions,
+): Promise<Checked> {
   return new Checker(core, dependency, run, options).keepChecking();
 }
 

@@ -3,7 +3,7 @@
 import { create } from "@bufbuild/protobuf";
 import { Asking } from "./asking.js";
 import { type CallOptions, call, type Operation } from "./call.js";
-import { type Checked, type CheckOptions, check, type CheckRun, type Health } from "./check.js";
+import { type Checked, type CheckOptions, type CheckRun, check, type Health } from "./check.js";
 import { Clock } from "./clock.js";
 import type { Core } from "./core.js";
 import { type Counters, counting } from "./counters.js";
@@ -16,7 +16,7 @@ import { type Permit, permitFor } from "./permit.js";
 import { Pushed } from "./pushed.js";
 import { type QuestionOptions, readQuestion } from "./question.js";
 import type { Policy } from "./rules/policy.js";
-import { supervise, type SupervisorOptions, type Task } from "./supervisor.js";
+import { type SupervisorOptions, supervise, type Task } from "./supervisor.js";
 
 const FAREWELL = 1_000;
 const POLL = 1;

@@ -35,11 +35,7 @@ export const REASONS_OF_THE_WIRE = [
  * `NO_DECISION`: the service decided nothing, and the client was told to deny then.
  * `UNREADABLE`: it granted a retry without saying when. `CANCELLED`: the caller gave the call up.
  */
-export type DenialReason =
-  | (typeof REASONS_OF_THE_WIRE)[number]
-  | "NO_DECISION"
-  | "UNREADABLE"
-  | "CANCELLED";
+export type DenialReason = (typeof REASONS_OF_THE_WIRE)[number] | "NO_DECISION" | "UNREADABLE" | "CANCELLED";
 
 const WORDS: Record<DenialReason, string> = {
   FORCED_OPEN: "forced open by an operator",

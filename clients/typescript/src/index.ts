@@ -16,9 +16,16 @@ export {
 } from "./classify/index.js";
 export { Client } from "./client.js";
 export type { Counters } from "./counters.js";
-export { type DeniedBy, type Denial, DeniedError, type DenialReason, type Stopped, stopped } from "./denial.js";
-// export { type FetchOptions, holdoffFetch } from "./fetch.js";
-// export { holdoffInterceptor, type InterceptorOptions } from "./interceptor.js";
+export {
+  type Denial,
+  type DenialReason,
+  type DeniedBy,
+  DeniedError,
+  type Stopped,
+  stopped,
+} from "./denial.js";
+export { type FetchOptions, holdoffFetch } from "./fetch.js";
+export { holdoffInterceptor, type InterceptorOptions } from "./interceptor.js";
 export type { TlsOptions, Token } from "./link/channel.js";
 export type { AttemptEvent, DeniedEvent, Logger, ServiceEvent } from "./log.js";
 export { type ClientOptions, type LocalPolicy, type OnNoDecision, SettingError } from "./options.js";

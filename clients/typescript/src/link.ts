@@ -252,7 +252,13 @@ export class Link implements Surroundings {
     }
   }
 
-  #ended(index: number, channel: Channel, end: End, untaken: readonly Ask[], waiting: readonly Waiting[]): void {
+  #ended(
+    index: number,
+    channel: Channel,
+    end: End,
+    untaken: readonly Ask[],
+    waiting: readonly Waiting[],
+  ): void {
     this.#connection = null;
     this.reports.broken();
     if (end.kind === "unimplemented" && !this.#isClosed) {

@@ -47,7 +47,13 @@ function tellOnState(core: Core, link: Link, dependency: string, on: OnState, ou
   else link.reports.tally(dependency, on, outcome);
 }
 
-async function askInVain(core: Core, link: Link, dependency: string, on: OnState, outcome: Outcome): Promise<void> {
+async function askInVain(
+  core: Core,
+  link: Link,
+  dependency: string,
+  on: OnState,
+  outcome: Outcome,
+): Promise<void> {
   const request = create(AcquireRequestSchema, {
     dependency,
     attempt: 2,

@@ -36,7 +36,7 @@ export interface ClientOptions {
   readonly localPolicy?: LocalPolicy;
   /** For `https` endpoints. */
   readonly tls?: TlsOptions;
-  /** A bearer token, sent with each connection. */
+  /** A bearer token, or what reads it anew for each connection. */
   readonly token?: Token;
   /** `console`, or a logger like it. Nothing is logged unless said. */
   readonly logger?: Logger;
@@ -135,18 +135,18 @@ export function isName(text: string): boolean {
   return NAME.test(text);
 }
 
-const LOOPBACK = /^(?:localhost|127\.[0-9.]+|\[::1\])$/;
-
 export function readEndpoint(text: string): Endpoint {
   const allowed = "it must look like http://host:port";
   const url = URL.canParse(text) ? new URL(text) : null;
   const isEncrypted = url?.protocol === "https:";
-  if (url === null || !(isEncrypted || url.protocol === "http:")) throw new SettingError("endpoints", text, allowed);
+  if (url === null || !(isEncrypted || url.protocol === "http:"))
+    throw new SettingError("endpoints", text, allowed);
   if (url.pathname !== "/" || url.search !== "" || url.hash !== "" || url.username !== "") {
     throw new SettingError("endpoints", text, allowed);
   }
   const port = url.port || (isEncrypted ? "443" : "80");
-  return { authority: `${url.hostname}:${port}`, isEncrypted, isLoopback: LOOPBACK.test(url.hostname) };
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  return { host, port: Number(port), authority: `${url.hostname}:${port}`, isEncrypted };
 }
 
 function short(field: string, value: string): string {
@@ -155,7 +155,9 @@ function short(field: string, value: string): string {
 }
 
 function program(): string {
-  return basename(process.argv[1] ?? "node").replace(/\.[^.]*$/, "").slice(0, 60);
+  return basename(process.argv[1] ?? "node")
+    .replace(/\.[^.]*$/, "")
+    .slice(0, 60);
 }
 
 /** The random part tells apart processes with the same id in different containers. */
@@ -189,7 +191,8 @@ function readLocalPolicy(said: LocalPolicy): Policy {
     },
     budget: {
       ratioPpm: ratio === undefined ? own.budget.ratioPpm : Math.round(ratio * 1e6),
-      floorMicrosPerSecond: floor === undefined ? own.budget.floorMicrosPerSecond : BigInt(Math.floor(floor * 1e6)),
+      floorMicrosPerSecond:
+        floor === undefined ? own.budget.floorMicrosPerSecond : BigInt(Math.floor(floor * 1e6)),
       ttl: span(said, "budgetTtl", 1) ?? own.budget.ttl,
     },
     maxAttempts: readAttempts(said.maxAttempts, own.maxAttempts),

@@ -1,6 +1,6 @@
 // Permission for one attempt, in two steps: ask, then say how it ended.
 
-import { Asking, type Terms } from "./asking.js";
+import type { Asking, Terms } from "./asking.js";
 import { type Denial, DeniedError, denial } from "./denial.js";
 import { type Made, tell } from "./made.js";
 import { CANCELLED, type Outcome, type OutcomeKind } from "./outcome.js";
@@ -188,13 +188,17 @@ export class Grant {
 
   get #isOver(): boolean {
     const since = this.usableAt === 0 ? this.terms.askedAt : this.usableAt;
-    return this.terms.lives !== Number.POSITIVE_INFINITY && this.asking.core.now() - since >= this.terms.lives;
+    return (
+      this.terms.lives !== Number.POSITIVE_INFINITY && this.asking.core.now() - since >= this.terms.lives
+    );
   }
 
   /** What the service pushes stands for a confirmation. */
   get #isKnownToHold(): boolean {
     const { core, question } = this.asking;
-    return this.#epoch !== undefined && (core.link?.pushed.standsBy(question.dependency, this.#epoch) ?? false);
+    return (
+      this.#epoch !== undefined && (core.link?.pushed.standsBy(question.dependency, this.#epoch) ?? false)
+    );
   }
 
   get #leaseEnds(): number {

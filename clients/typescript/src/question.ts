@@ -47,7 +47,8 @@ export function readQuestion(dependency: string, options: QuestionOptions): Ques
   const { maxAttempts = ATTEMPTS, cost = 0 } = options;
   if (typeof dependency !== "string") throw new SettingError("dependency", dependency, "a text");
   if (!(deadline >= 0)) throw new SettingError("deadline", deadline, "milliseconds, 0 or more");
-  if (!(attemptTimeout >= 0)) throw new SettingError("attemptTimeout", attemptTimeout, "milliseconds, 0 or more");
+  if (!(attemptTimeout >= 0))
+    throw new SettingError("attemptTimeout", attemptTimeout, "milliseconds, 0 or more");
   if (!(maxAttempts >= 1)) throw new SettingError("maxAttempts", maxAttempts, "1 or more");
   if (!(cost >= 0 && cost <= COST_MAX && Number.isInteger(cost))) {
     throw new SettingError("cost", cost, "a whole number, 0 to 1000000");

@@ -58,7 +58,10 @@ export async function supervise<T>(
   { healthyAfter = HEALTHY_AFTER, stopIf, signal = new AbortController().signal }: SupervisorOptions,
 ): Promise<T> {
   if (!(healthyAfter >= 0)) throw new SettingError("healthyAfter", healthyAfter, "milliseconds, 0 or more");
-  const chain = new Chain(core, readQuestion(name, { idempotent: true, maxAttempts: Number.POSITIVE_INFINITY, signal }));
+  const chain = new Chain(
+    core,
+    readQuestion(name, { idempotent: true, maxAttempts: Number.POSITIVE_INFINITY, signal }),
+  );
   let last: { readonly error: unknown } | null = null;
   for (;;) {
     const grant = await chain.permission();
@@ -80,7 +83,13 @@ export async function supervise<T>(
 type Ran<T> = { readonly value: T } | { readonly error: unknown; readonly wasHealthy: boolean };
 
 /** Reports the start as a success as soon as it has run for long enough. */
-async function watch<T>(core: Core, task: Task<T>, start: Start, grant: Grant, healthyAfter: number): Promise<Ran<T>> {
+async function watch<T>(
+  core: Core,
+  task: Task<T>,
+  start: Start,
+  grant: Grant,
+  healthyAfter: number,
+): Promise<Ran<T>> {
   const begun = core.now();
   // Well before the permit's life ends.
   const proven = later(Math.min(healthyAfter, grant.terms.lives * 0.9), () => grant.report(SUCCESS));

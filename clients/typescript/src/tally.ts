@@ -8,8 +8,8 @@
 import { create } from "@bufbuild/protobuf";
 import { type ReportEntry, ReportEntrySchema } from "./gen/holdoff/v1/coordinator_pb.js";
 import type { Outcome, OutcomeKind } from "./outcome.js";
-import { LONGEST_LATENCY } from "./wire/write.js";
 import { writeDuration } from "./wire/duration.js";
+import { LONGEST_LATENCY } from "./wire/write.js";
 
 /** Past it new counters are refused. Those that exist go on. */
 const COUNTERS_MAX = 10_000;

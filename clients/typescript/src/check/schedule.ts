@@ -55,7 +55,10 @@ export class Schedule {
 }
 
 /** FNV-1a over each part behind its length, then the last steps of a 64-bit mixer. */
-export function checkerName(dependency: string, caller: Pick<Caller, "service" | "instance"> | undefined): bigint {
+export function checkerName(
+  dependency: string,
+  caller: Pick<Caller, "service" | "instance"> | undefined,
+): bigint {
   // It has no name that another one has not.
   if (caller === undefined) return number();
   let hash = 0xcbf29ce484222325n;

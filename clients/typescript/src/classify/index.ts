@@ -9,7 +9,9 @@ export { classifyGrpc, type GrpcStatus } from "./grpc.js";
 export { classifyHttp, type HttpHeaders, type HttpStatus } from "./http.js";
 
 /** What an attempt has ended with. */
-export type Result<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: unknown };
+export type Result<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: unknown };
 
 /** Reads a result as an outcome. */
 export type Classify<T> = (result: Result<T>) => Outcome;

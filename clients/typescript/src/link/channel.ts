@@ -1,8 +1,15 @@
-// One connection to one endpoint, by grpc-js. Its own retries, service configuration and connection
-// pool are switched off: when to come back is decided here, spread over the clients. Proxies of the
-// environment never catch a service on this machine.
+// One connection to one endpoint, by grpc-js. Its own retries, service configuration, connection pool
+// and proxies are switched off: when to come back is decided here, spread over the clients, and what
+// coordinates calls is near.
 
-import { type DescMessage, type DescMethod, fromBinary, type MessageShape, toBinary } from "@bufbuild/protobuf";
+import { connect, type Socket } from "node:net";
+import {
+  type DescMessage,
+  type DescMethod,
+  fromBinary,
+  type MessageShape,
+  toBinary,
+} from "@bufbuild/protobuf";
 import {
   type ChannelCredentials,
   type ChannelOptions,
@@ -24,6 +31,7 @@ import {
   type SessionRequest,
   type SessionResponse,
 } from "../gen/holdoff/v1/coordinator_pb.js";
+import { later } from "../timers.js";
 
 const CONNECT_TIMEOUT = 1_000;
 const KEEP_ALIVE = 20_000;
@@ -43,10 +51,11 @@ export interface TlsOptions {
 export type Token = string | (() => string);
 
 export interface Endpoint {
+  readonly host: string;
+  readonly port: number;
   /** `host:port`. */
   readonly authority: string;
   readonly isEncrypted: boolean;
-  readonly isLoopback: boolean;
 }
 
 export type SessionStream = ClientDuplexStream<SessionRequest, SessionResponse>;
@@ -56,24 +65,35 @@ export type Outcome<T> = { readonly ok: T } | { readonly error: ServiceError };
 
 export class Channel {
   readonly #client: Client;
-  readonly #token: Token | undefined;
+  readonly #metadata: Metadata;
+  readonly #sockets: Set<Socket>;
 
-  private constructor(client: Client, token: Token | undefined) {
+  private constructor(client: Client, metadata: Metadata, sockets: Set<Socket>) {
     this.#client = client;
-    this.#token = token;
+    this.#metadata = metadata;
+    this.#sockets = sockets;
   }
 
-  /** `null`: it cannot be reached now. */
+  /**
+   * `null`: it cannot be reached now.
+   *
+   * @throws A certificate or the token cannot be read.
+   */
   static async open(endpoint: Endpoint, tls: TlsOptions, token: Token | undefined): Promise<Channel | null> {
-    const client = new Client(endpoint.authority, credentialsOf(endpoint, tls), optionsOf(endpoint, tls));
-    if (await isReady(client)) return new Channel(client, token);
-    client.close();
+    const metadata = tokenMetadata(token);
+    const sockets = new Set<Socket>();
+    const credentials = unobtrusive(credentialsOf(endpoint, tls), sockets);
+    if (!(await isListening(endpoint))) return null;
+    const client = new Client(endpoint.authority, credentials, optionsOf(tls));
+    const channel = new Channel(client, metadata, sockets);
+    if (await isReady(client)) return channel;
+    channel.close();
     return null;
   }
 
   session(): SessionStream {
     const { path, write, read } = methodOf(CoordinatorService.method.session);
-    return this.#client.makeBidiStreamRequest(path, write, read, this.#metadata());
+    return this.#client.makeBidiStreamRequest(path, write, read, this.#metadata.clone());
   }
 
   acquire(request: AcquireRequest, signal?: AbortSignal): Promise<Outcome<AcquireResponse>> {
@@ -88,28 +108,39 @@ export class Channel {
     return this.#unary(methodOf(CoordinatorService.method.planCheck), request, signal);
   }
 
+  /** grpc-js leaves a connection open that waits for the other side's first word. */
   close(): void {
     this.#client.close();
+    setImmediate(() => {
+      for (const socket of this.#sockets) socket.destroy();
+    });
   }
 
   #unary<I, O>({ path, write, read }: Method<I, O>, request: I, signal?: AbortSignal): Promise<Outcome<O>> {
     return new Promise((resolve) => {
-      const call = this.#client.makeUnaryRequest(path, write, read, request, this.#metadata(), (error, value) => {
-        signal?.removeEventListener("abort", cancel);
-        if (error !== null || value === undefined) resolve({ error: error as ServiceError });
-        else resolve({ ok: value });
-      });
+      const call = this.#client.makeUnaryRequest(
+        path,
+        write,
+        read,
+        request,
+        this.#metadata.clone(),
+        (error, value) => {
+          signal?.removeEventListener("abort", cancel);
+          if (error !== null || value === undefined) resolve({ error: error as ServiceError });
+          else resolve({ ok: value });
+        },
+      );
       const cancel = () => call.cancel();
       signal?.addEventListener("abort", cancel, { once: true });
     });
   }
+}
 
-  #metadata(): Metadata {
-    const metadata = new Metadata();
-    const token = typeof this.#token === "function" ? this.#token() : this.#token;
-    if (token !== undefined) metadata.set("authorization", `Bearer ${token}`);
-    return metadata;
-  }
+export function tokenMetadata(token: Token | undefined): Metadata {
+  const metadata = new Metadata();
+  const text = typeof token === "function" ? token() : token;
+  if (text !== undefined) metadata.set("authorization", `Bearer ${text}`);
+  return metadata;
 }
 
 interface Method<I, O> {
@@ -129,6 +160,23 @@ export function methodOf<I extends DescMessage, O extends DescMessage>(
   };
 }
 
+/**
+ * Whether somebody takes connections there. grpc-js would wait for minutes for one that nobody
+ * refuses, keep the process alive for it, and could not be told to stop.
+ */
+function isListening({ host, port }: Endpoint): Promise<boolean> {
+  return new Promise((resolve) => {
+    const end = (isThere: boolean) => {
+      clearTimeout(timer);
+      socket.destroy();
+      resolve(isThere);
+    };
+    const timer = later(CONNECT_TIMEOUT, () => end(false));
+    const socket = connect({ host, port }, () => end(true)).unref();
+    socket.on("error", () => end(false));
+  });
+}
+
 function isReady(client: Client): Promise<boolean> {
   const channel = client.getChannel();
   const deadline = Date.now() + CONNECT_TIMEOUT;
@@ -144,9 +192,10 @@ function isReady(client: Client): Promise<boolean> {
   });
 }
 
-function optionsOf({ isLoopback }: Endpoint, { serverName }: TlsOptions): ChannelOptions {
+export function optionsOf({ serverName }: TlsOptions): ChannelOptions {
   return {
     "grpc.enable_retries": 0,
+    "grpc.enable_http_proxy": 0,
     "grpc.service_config_disable_resolution": 1,
     "grpc.use_local_subchannel_pool": 1,
     "grpc.initial_reconnect_backoff_ms": 1_000,
@@ -155,17 +204,13 @@ function optionsOf({ isLoopback }: Endpoint, { serverName }: TlsOptions): Channe
     "grpc.keepalive_time_ms": KEEP_ALIVE,
     "grpc.keepalive_timeout_ms": KEEP_ALIVE,
     "grpc.keepalive_permit_without_calls": 1,
-    ...(isLoopback ? { "grpc.enable_http_proxy": 0 } : {}),
     ...(serverName === undefined ? {} : { "grpc.ssl_target_name_override": serverName }),
   };
 }
 
-function credentialsOf({ isEncrypted }: Endpoint, { ca, cert, key }: TlsOptions): ChannelCredentials {
+export function credentialsOf({ isEncrypted }: Endpoint, { ca, cert, key }: TlsOptions): ChannelCredentials {
   const pem = (text: Buffer | string | undefined) => (text === undefined ? null : Buffer.from(text));
-  const plain = isEncrypted
-    ? credentials.createSsl(pem(ca), pem(key), pem(cert))
-    : credentials.createInsecure();
-  return unobtrusive(plain);
+  return isEncrypted ? credentials.createSsl(pem(ca), pem(key), pem(cert)) : credentials.createInsecure();
 }
 
 /**
@@ -173,13 +218,15 @@ function credentialsOf({ isEncrypted }: Endpoint, { ca, cert, key }: TlsOptions)
  * socket may not: whoever waits for an answer has a timer of its own that does. Where a later
  * grpc-js makes sockets in another way, `client.close()` ends the process as before.
  */
-function unobtrusive(of: ChannelCredentials): ChannelCredentials {
+function unobtrusive(of: ChannelCredentials, sockets: Set<Socket>): ChannelCredentials {
   const create = of._createSecureConnector?.bind(of);
   if (create === undefined) return of;
   of._createSecureConnector = (...args) => {
     const connector = create(...args);
     const connect = connector.connect.bind(connector);
     connector.connect = async (socket) => {
+      sockets.add(socket);
+      socket.once("close", () => sockets.delete(socket));
       socket.ref = () => socket;
       const connected = await connect(socket);
       connected.socket.ref = () => connected.socket;

@@ -39,4 +39,8 @@ export interface Surroundings {
 }
 
 /** The end of a connection, and the questions that were never taken. */
-export type OnEnd = (end: End, untaken: readonly Ask[], waiting: readonly ((isOpen: boolean) => void)[]) => void;
+export type OnEnd = (
+  end: End,
+  untaken: readonly Ask[],
+  waiting: readonly ((isOpen: boolean) => void)[],
+) => void;

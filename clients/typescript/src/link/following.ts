@@ -3,7 +3,12 @@
 // is shared by those who use it.
 
 import { create } from "@bufbuild/protobuf";
-import { type Hello, HelloSchema, type SessionRequest, SessionRequestSchema } from "../gen/holdoff/v1/coordinator_pb.js";
+import {
+  type Hello,
+  HelloSchema,
+  type SessionRequest,
+  SessionRequestSchema,
+} from "../gen/holdoff/v1/coordinator_pb.js";
 import type { Pushed } from "../pushed.js";
 
 /** Names in one message; of 202 bytes at most, so that these are 40 KiB. */

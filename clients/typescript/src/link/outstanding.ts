@@ -1,7 +1,11 @@
 // Questions on a stream that have no answer yet, by the id of their message.
 
 import { create } from "@bufbuild/protobuf";
-import { type ReportRequest, type SessionRequest, SessionRequestSchema } from "../gen/holdoff/v1/coordinator_pb.js";
+import {
+  type ReportRequest,
+  type SessionRequest,
+  SessionRequestSchema,
+} from "../gen/holdoff/v1/coordinator_pb.js";
 import type { Ask } from "./ask.js";
 
 /** Questions that wait to be sent or answered. */

@@ -130,7 +130,8 @@ export class Session implements Connection {
     if (this.#isOver || this.#isFull) return;
     const asks = this.#queue.filter((ask) => ask.isWaiting);
     this.#queue = [];
-    if (asks.some(({ request }) => request.previous !== undefined)) this.#sendReports(Number.POSITIVE_INFINITY);
+    if (asks.some(({ request }) => request.previous !== undefined))
+      this.#sendReports(Number.POSITIVE_INFINITY);
     this.#send(this.#following.resume(asks.map(({ request }) => request.dependency)));
     for (const group of inMessages(asks)) {
       if (!this.#outstanding.hasRoomFor(group.length)) {

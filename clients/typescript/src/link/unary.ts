@@ -131,4 +131,5 @@ function isOfTheConnection({ code, details }: ServiceError): boolean {
   return code === status.UNAVAILABLE && CONNECTION.test(details);
 }
 
-const CONNECTION = /^(?:No connection established|Connection dropped|Received RST_STREAM|Name resolution failed)|ECONN/;
+const CONNECTION =
+  /^(?:No connection established|Connection dropped|Received RST_STREAM|Name resolution failed)|ECONN/;

@@ -149,7 +149,12 @@ export class LocalRecord {
   }
 
   /** How an attempt ended; once, however often it is said. */
-  report(terms: Pick<Terms, "policy" | "strictness">, permit: LocalPermit, outcome: Outcome, now: Nanos): void {
+  report(
+    terms: Pick<Terms, "policy" | "strictness">,
+    permit: LocalPermit,
+    outcome: Outcome,
+    now: Nanos,
+  ): void {
     this.touched = now;
     const lease = permit.leaseEnds;
     this.#endLease(permit);
@@ -249,7 +254,12 @@ export class LocalRecord {
     this.#leases = this.#leases.filter((other) => other !== permit);
   }
 
-  #take({ policy, strictness }: Pick<Terms, "policy" | "strictness">, { kind }: Outcome, isProbe: boolean, now: Nanos): void {
+  #take(
+    { policy, strictness }: Pick<Terms, "policy" | "strictness">,
+    { kind }: Outcome,
+    isProbe: boolean,
+    now: Nanos,
+  ): void {
     if (strictness !== "all") return;
     const isBad = kind === "failure" || kind === "timeout" || kind === "not_sent";
     if (!isBad && kind !== "success") return;

@@ -2,7 +2,7 @@
 // must say, is no decision.
 
 import { type Denial, denial, REASONS_OF_THE_WIRE } from "../denial.js";
-import type { AcquireResponse, Denial as WireDenial, Grant } from "../gen/holdoff/v1/coordinator_pb.js";
+import type { AcquireResponse, Grant, Denial as WireDenial } from "../gen/holdoff/v1/coordinator_pb.js";
 import { millisOf, type Nanos } from "../rules/time.js";
 import { type ReadDuration, readDuration } from "./duration.js";
 

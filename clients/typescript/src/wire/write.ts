@@ -5,8 +5,8 @@ import {
   OutcomeKind as Kind,
   type ReportEntry,
   ReportEntrySchema,
-  Priority as WirePriority,
   type OutcomeSchema as WireOutcomeSchema,
+  Priority as WirePriority,
   Safety as WireSafety,
 } from "../gen/holdoff/v1/coordinator_pb.js";
 import type { Outcome, OutcomeKind } from "../outcome.js";

@@ -32,24 +32,29 @@ interface BackoffVector {
   expected: { ceiling_ns: string; delay_ns: string };
 }
 
-vectors<BackoffVector>("backoff", 121, ({ policy: said, retry, previous_delay_ns, sample, expected, ...rest }) => {
-  only(rest, "name");
-  const { strategy, initial_delay_ns, multiplier, max_delay_ns, min_delay_ns, jitter, proportion, ...odd } = said;
-  only(odd);
-  const policy = {
-    strategy,
-    initialDelay: BigInt(initial_delay_ns),
-    multiplier,
-    maxDelay: BigInt(max_delay_ns),
-    minDelay: BigInt(min_delay_ns),
-    jitter: { kind: jitter, proportion: proportion ?? null },
-  };
-  const shown = {
-    ceiling_ns: text(ceilingOf(policy, retry)),
-    delay_ns: text(delayOf(policy, retry, BigInt(previous_delay_ns), sample)),
-  };
-  assert.deepEqual(shown, expected);
-});
+vectors<BackoffVector>(
+  "backoff",
+  121,
+  ({ policy: said, retry, previous_delay_ns, sample, expected, ...rest }) => {
+    only(rest, "name");
+    const { strategy, initial_delay_ns, multiplier, max_delay_ns, min_delay_ns, jitter, proportion, ...odd } =
+      said;
+    only(odd);
+    const policy = {
+      strategy,
+      initialDelay: BigInt(initial_delay_ns),
+      multiplier,
+      maxDelay: BigInt(max_delay_ns),
+      minDelay: BigInt(min_delay_ns),
+      jitter: { kind: jitter, proportion: proportion ?? null },
+    };
+    const shown = {
+      ceiling_ns: text(ceilingOf(policy, retry)),
+      delay_ns: text(delayOf(policy, retry, BigInt(previous_delay_ns), sample)),
+    };
+    assert.deepEqual(shown, expected);
+  },
+);
 
 interface RetryAfterVector {
   name: string;
@@ -179,7 +184,12 @@ interface OwnWordsVector {
   attempt: number;
   max_attempts: number;
   safety: Safety;
-  previous: { kind: OutcomeKind; pushback_ns?: string; do_not_retry?: boolean; retried_below?: boolean } | null;
+  previous: {
+    kind: OutcomeKind;
+    pushback_ns?: string;
+    do_not_retry?: boolean;
+    retried_below?: boolean;
+  } | null;
   time_left_ns: string | null;
   expected: { refused: DenialReason | null };
 }

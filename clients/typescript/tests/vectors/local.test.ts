@@ -93,7 +93,12 @@ function play(
     case "retry": {
       const made = step.made ?? permit();
       const isSafe = step.idempotent ?? true;
-      return record.retry(terms, { attempt: step.attempt ?? 0, outcome: outcomeOf(step), isSafe, made }, now, draws);
+      return record.retry(
+        terms,
+        { attempt: step.attempt ?? 0, outcome: outcomeOf(step), isSafe, made },
+        now,
+        draws,
+      );
     }
     case "confirm":
       return record.confirm(terms, permit(), now, draws.spread);
@@ -114,7 +119,8 @@ function play(
 
 function shown(answer: LocalAnswer | null): object | undefined {
   if (answer === null) return undefined;
-  if ("reason" in answer) return { denied: { reason: answer.reason, retry_after_ns: text(answer.retryAfter) } };
+  if ("reason" in answer)
+    return { denied: { reason: answer.reason, retry_after_ns: text(answer.retryAfter) } };
   const { delay, probe, confirm } = answer;
   return { granted: { delay_ns: text(delay), probe, confirm } };
 }
@@ -146,7 +152,8 @@ function policyOf(said: PolicySaid): Policy {
       strategy: strategy ?? own.backoff.strategy,
       initialDelay: nanos(initial_delay_ns) ?? own.backoff.initialDelay,
       minDelay: nanos(min_delay_ns) ?? own.backoff.minDelay,
-      jitter: jitter === undefined ? own.backoff.jitter : { kind: jitter, proportion: jitter_proportion ?? null },
+      jitter:
+        jitter === undefined ? own.backoff.jitter : { kind: jitter, proportion: jitter_proportion ?? null },
     },
     budget: {
       ...own.budget,

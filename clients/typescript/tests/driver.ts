@@ -125,7 +125,7 @@ class Script {
     if (step.do === "parallel") {
       const calls = step.calls ?? [];
       const results = await Promise.all(calls.map((call) => this.#calls(call)));
-      results.forEach((result, index) => this.#show(calls[index] ?? step, result));
+      for (const [index, result] of results.entries()) this.#show(calls[index] ?? step, result);
       return;
     }
     const result = await this.#play(step);

@@ -18,7 +18,11 @@ function findRepository(): string {
 }
 
 /** Runs each vector of a file, of which there are at least so many. */
-export function vectors<V extends { name: string }>(file: string, atLeast: number, check: (vector: V) => void): void {
+export function vectors<V extends { name: string }>(
+  file: string,
+  atLeast: number,
+  check: (vector: V) => void,
+): void {
   test(`${file} vectors`, () => {
     const text = readFileSync(join(repository, "tests/vectors", `${file}.json`), "utf8");
     const all = (JSON.parse(text) as { vectors: V[] }).vectors;
@@ -31,7 +35,11 @@ export function vectors<V extends { name: string }>(file: string, atLeast: numbe
         failures.push(`${vector.name}: ${(error as Error).message}`);
       }
     }
-    assert.equal(failures.length, 0, `${failures.length} of ${all.length}\n${failures.slice(0, 5).join("\n")}`);
+    assert.equal(
+      failures.length,
+      0,
+      `${failures.length} of ${all.length}\n${failures.slice(0, 5).join("\n")}`,
+    );
   });
 }
 

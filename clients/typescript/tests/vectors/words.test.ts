@@ -2,13 +2,13 @@
 
 import assert from "node:assert/strict";
 import { create } from "@bufbuild/protobuf";
-import type { OutcomeKind } from "../../src/outcome.js";
 import {
   AcquireResponseSchema,
   ClientPolicySchema,
   OfflineAllowanceSchema,
   UpdateSchema,
 } from "../../src/gen/holdoff/v1/coordinator_pb.js";
+import type { OutcomeKind } from "../../src/outcome.js";
 import { readPolicy } from "../../src/pushed/policy.js";
 import { Heard } from "../../src/pushed/update.js";
 import { OWN_POLICY } from "../../src/rules/policy.js";
@@ -102,7 +102,15 @@ interface ClientPolicyVector {
   expected: object;
 }
 
-const NUMBERS = ["max_attempts", "strategy", "multiplier", "jitter", "jitter_proportion", "budget_ratio", "open_multiplier"];
+const NUMBERS = [
+  "max_attempts",
+  "strategy",
+  "multiplier",
+  "jitter",
+  "jitter_proportion",
+  "budget_ratio",
+  "open_multiplier",
+];
 const SPANS = [
   "initial_delay",
   "max_delay",
