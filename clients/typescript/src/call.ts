@@ -12,6 +12,7 @@ import { type QuestionOptions, readQuestion } from "./question.js";
 import { askAgainAfter } from "./rules/clamp.js";
 import { millisOf, nanosOf } from "./rules/time.js";
 import { sleepUntil, timerOf } from "./timers.js";
+import { isOutcomeKind } from "./wire/write.js";
 
 /** What a call does when the answer is no: `fail` at once, or `wait` as long as it says and ask again. */
 export type OnDenied = "fail" | "wait";
@@ -209,7 +210,7 @@ async function settle<T>(operation: Operation<T>, attempt: Attempt): Promise<Res
   }
 }
 
-/** A classifier that throws must not lose the call: its result is then read as if there was none. */
+/** A classifier that throws, or says what is no outcome, must not lose the call. */
 function outcomeOf<T>(result: Result<T> | "cut off", classify: Classify<T>, latency: number): Outcome {
   if (result === "cut off") return { ...TIMEOUT, latency };
   let outcome: Outcome;
@@ -218,6 +219,7 @@ function outcomeOf<T>(result: Result<T> | "cut off", classify: Classify<T>, late
   } catch {
     outcome = { kind: "ignored" };
   }
+  if (!isOutcomeKind(outcome?.kind)) return { kind: "ignored", latency };
   return outcome.latency === undefined ? { ...outcome, latency } : outcome;
 }
 

@@ -130,7 +130,12 @@ const stops = new WeakMap<object, Stopped>();
  * thrown, it is that of the last one.
  */
 export function stopped(error: unknown): Stopped | undefined {
-  return typeof error === "object" && error !== null ? stops.get(error) : undefined;
+  if (typeof error !== "object" || error === null) return undefined;
+  // Of a status, grpc-js makes an error of its own, and keeps only what the status held.
+  const { metadata } = error as { metadata?: unknown };
+  return (
+    stops.get(error) ?? (typeof metadata === "object" && metadata !== null ? stops.get(metadata) : undefined)
+  );
 }
 
 export function remember(error: unknown, why: Stopped): void {

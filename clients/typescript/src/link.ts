@@ -226,7 +226,6 @@ export class Link implements Surroundings {
     }
     const { index, channel } = dialed;
     this.counting.connections += 1;
-    this.#channel = channel;
     this.#begin(index, channel);
     const [asks, waiting] = [this.#asks, this.#waiting];
     [this.#asks, this.#waiting] = [[], []];
@@ -234,6 +233,7 @@ export class Link implements Surroundings {
   }
 
   #begin(index: number, channel: Channel): void {
+    this.#channel = channel;
     const onEnd: OnEnd = (end, untaken, waiting) => this.#ended(index, channel, end, untaken, waiting);
     this.#connection = this.#course.isUnary(index)
       ? new Unary(this, channel, onEnd)

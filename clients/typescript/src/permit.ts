@@ -3,10 +3,12 @@
 import type { Asking, Terms } from "./asking.js";
 import { type Denial, DeniedError, denial } from "./denial.js";
 import { type Made, tell } from "./made.js";
+import { SettingError } from "./options.js";
 import { CANCELLED, type Outcome, type OutcomeKind } from "./outcome.js";
 import { useOf, waitFor } from "./rules/clamp.js";
 import { millisOf, nanosOf } from "./rules/time.js";
 import { sleepUntil } from "./timers.js";
+import { isOutcomeKind } from "./wire/write.js";
 
 /** Confirmations and renewals before one attempt; a service that wants more is ill. */
 const ROUNDS_MAX = 100;
@@ -309,5 +311,7 @@ export async function permitFor(asking: Asking): Promise<Permit> {
 }
 
 function asOutcome(outcome: Outcome | OutcomeKind): Outcome {
-  return typeof outcome === "string" ? { kind: outcome } : outcome;
+  const read = typeof outcome === "string" ? { kind: outcome } : outcome;
+  if (!isOutcomeKind(read?.kind)) throw new SettingError("outcome.kind", read?.kind, "a kind of outcome");
+  return read;
 }

@@ -40,6 +40,7 @@ export interface Question {
 
 const ATTEMPTS = 10;
 const COST_MAX = 1_000_000;
+const CALL_ID_BYTES_MAX = 128;
 
 /** No limit is Infinity. */
 export function readQuestion(dependency: string, options: QuestionOptions): Question {
@@ -52,6 +53,9 @@ export function readQuestion(dependency: string, options: QuestionOptions): Ques
   if (!(maxAttempts >= 1)) throw new SettingError("maxAttempts", maxAttempts, "1 or more");
   if (!(cost >= 0 && cost <= COST_MAX && Number.isInteger(cost))) {
     throw new SettingError("cost", cost, "a whole number, 0 to 1000000");
+  }
+  if (options.callId !== undefined && Buffer.byteLength(options.callId) > CALL_ID_BYTES_MAX) {
+    throw new SettingError("callId", options.callId, "a text of at most 128 bytes");
   }
   return {
     dependency,

@@ -35,7 +35,7 @@ class Counter {
 
   note({ kind, latency }: Outcome, slowAfter: number): void {
     this[COUNTED_AS[kind]] += 1;
-    if (latency === undefined) return;
+    if (latency === undefined || !(latency >= 0)) return;
     if (slowAfter > 0 && latency >= slowAfter) this.slow += 1;
     this.latencySumNs += Math.round(Math.min(latency, LONGEST_LATENCY) * 1e6);
   }

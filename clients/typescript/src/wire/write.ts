@@ -30,6 +30,10 @@ const KINDS: Record<OutcomeKind, Kind> = {
   cancelled: Kind.CANCELLED,
 };
 
+export function isOutcomeKind(kind: unknown): kind is OutcomeKind {
+  return typeof kind === "string" && Object.hasOwn(KINDS, kind);
+}
+
 export const SAFETIES: Record<Safety, WireSafety> = {
   unsafe: WireSafety.UNSAFE,
   idempotent: WireSafety.IDEMPOTENT,
@@ -51,8 +55,13 @@ export function writeOutcome(outcome: Outcome): MessageInitShape<typeof WireOutc
     pushbackRestartsBackoff: outcome.pushbackRestartsBackoff ?? false,
     doNotRetry: outcome.doNotRetry ?? false,
     retriedBelow: outcome.retriedBelow ?? false,
-    statusCode: outcome.statusCode ?? 0,
+    // What is no number of the wire would end the stream, and it is for people alone.
+    statusCode: isUint32(outcome.statusCode) ? outcome.statusCode : 0,
   };
+}
+
+function isUint32(value: number | undefined): value is number {
+  return value !== undefined && Number.isInteger(value) && value >= 0 && value < 2 ** 32;
 }
 
 export function reportEntry(permit: Uint8Array, outcome: Outcome): ReportEntry {

@@ -13,7 +13,7 @@ export const repository = findRepository();
 
 function findRepository(): string {
   let folder = dirname(fileURLToPath(import.meta.url));
-  while (!existsSync(join(folder, "tests/vectors"))) folder = dirname(folder);
+  while (!existsSync(join(folder, "proto/holdoff/v1"))) folder = dirname(folder);
   return folder;
 }
 
