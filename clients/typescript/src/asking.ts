@@ -73,7 +73,9 @@ export class Asking {
   }
 
   static first(core: Core, question: Question): Asking {
-    return new Asking(core, question, core.now() + question.deadline, 1, question.callId, null);
+    const { deadline, callId } = question;
+    const end = deadline === Number.POSITIVE_INFINITY ? deadline : core.now() + deadline;
+    return new Asking(core, question, end, 1, callId, null);
   }
 
   /** About the attempt after this one, which ended so. */

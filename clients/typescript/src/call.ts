@@ -1,7 +1,7 @@
 // A guarded call: asks, waits, runs, classifies, reports, retries, and throws the last real error with
 // the reason why it stopped beside it.
 
-import { Asking } from "./asking.js";
+import { Asking, type Terms } from "./asking.js";
 import { type Classify, classifyResult, type Result } from "./classify/index.js";
 import type { Core } from "./core.js";
 import { type Denial, DeniedError, denial, remember } from "./denial.js";
@@ -51,47 +51,41 @@ export async function call<T>(
   operation: Operation<T>,
   options: CallOptions<T>,
 ): Promise<T> {
-  const ended = await run(core, dependency, operation, options);
-  if (ended.ok) return ended.value;
-  if (options.fallback === undefined || options.signal?.aborted) throw ended.error;
-  return options.fallback(ended.error);
-}
-
-async function run<T>(
-  core: Core,
-  dependency: string,
-  operation: Operation<T>,
-  options: CallOptions<T>,
-): Promise<Result<T>> {
-  const classify = options.classify ?? classifyResult;
+  const { classify = classifyResult, onDenied = "fail", signal } = options;
   let asking = Asking.first(core, readQuestion(dependency, options));
   let last: Result<T> | null = null;
   let attempts = 0;
   for (;;) {
-    const grant = await obtain(asking, options.onDenied ?? "fail").catch((gaveUp: unknown) => {
+    let grant: Grant | Denial;
+    try {
+      const settled = asking.settle();
+      // On pushed state there is nothing to wait for.
+      grant = isTerms(settled) ? Grant.of(asking, settled) : await obtain(asking, settled, onDenied);
+    } catch (gaveUp) {
       asking.giveUp();
-      return stoppedBy(gaveUp, attempts);
-    });
-    if ("ok" in grant) return grant;
-    if (isDenial(grant)) return stopped(dependency, last, grant, attempts);
+      throw cancelled(gaveUp, attempts);
+    }
+    if (isDenial(grant)) return end(asking, last, grant, attempts, options);
     attempts = asking.attempt;
     const begun = core.now();
-    const running = new Running(grant, options.signal);
+    const running = new Running(grant, signal);
     const result = await running.run(operation);
     if (result === "given up") {
       note(grant, CANCELLED);
       grant.report(CANCELLED);
-      return stoppedBy(options.signal?.reason, attempts);
+      throw cancelled(signal?.reason, attempts);
     }
     const outcome = outcomeOf(result, classify, core.now() - begun);
     note(grant, outcome);
-    last = result === "cut off" ? last : result;
-    if (outcome.kind === "success" && result !== "cut off" && result.ok) {
-      grant.report(outcome);
-      return result;
+    if (result !== "cut off") {
+      if (outcome.kind === "success" && result.ok) {
+        grant.report(outcome);
+        return result.value;
+      }
+      last = result;
     }
     const next = grant.next(outcome);
-    if (next === null) return stopped(dependency, last, denial("caller", "PERMIT_VOID"), attempts);
+    if (next === null) return end(asking, last, denial("caller", "PERMIT_VOID"), attempts, options);
     asking = next;
   }
 }
@@ -101,11 +95,15 @@ async function run<T>(
  * question would be answered by the same, void grant, so that a first attempt is asked for under
  * another name, and a retry ends the call.
  */
-async function obtain(asking: Asking, onDenied: OnDenied): Promise<Grant | Denial> {
-  for (;;) {
-    const answer = asking.settle() ?? (await asking.ask());
+async function obtain(
+  asking: Asking,
+  settled: Terms | Denial | null,
+  onDenied: OnDenied,
+): Promise<Grant | Denial> {
+  for (let answer = settled; ; answer = asking.settle()) {
+    answer ??= await asking.ask();
     const grant = isDenial(answer) ? answer : Grant.of(asking, answer);
-    const denied = isDenial(grant) ? grant : grant.isReady ? null : await grant.wait();
+    const denied = isDenial(grant) ? grant : await grant.wait();
     if (denied === null) return grant;
     const wasGranted = !isDenial(grant);
     const wait = onDenied === "wait" && !asking.core.isTesting ? timeToAskAgain(asking, denied) : null;
@@ -115,6 +113,10 @@ async function obtain(asking: Asking, onDenied: OnDenied): Promise<Grant | Denia
     question.signal?.throwIfAborted();
     if (wasGranted) asking.rename();
   }
+}
+
+function isTerms(answer: Terms | Denial | null): answer is Terms {
+  return answer !== null && !isDenial(answer);
 }
 
 /** `null`: the denial stands. */
@@ -231,15 +233,26 @@ function note(grant: Grant, outcome: Outcome): void {
 }
 
 /** A value that was read as a failure is returned as it is where there is no further attempt. */
-function stopped<T>(dependency: string, last: Result<T> | null, why: Denial, attempts: number): Result<T> {
+function end<T>(
+  { question: { dependency } }: Asking,
+  last: Result<T> | null,
+  why: Denial,
+  attempts: number,
+  { fallback }: CallOptions<T>,
+): T | PromiseLike<T> {
   if (channels.denied.hasSubscribers) channels.denied.publish({ dependency, denial: why });
-  if (last === null) return { ok: false, error: new DeniedError(why, attempts) };
-  remember(last.ok ? last.value : last.error, { ...why, attempts });
-  return last;
+  if (last?.ok) {
+    remember(last.value, { ...why, attempts });
+    return last.value;
+  }
+  const error = last === null ? new DeniedError(why, attempts) : last.error;
+  remember(error, { ...why, attempts });
+  if (fallback === undefined) throw error;
+  return fallback(error);
 }
 
 /** The caller's own reason, as `fetch` has it. */
-function stoppedBy(reason: unknown, attempts: number): { ok: false; error: unknown } {
+function cancelled(reason: unknown, attempts: number): unknown {
   remember(reason, { ...denial("caller", "CANCELLED"), attempts });
-  return { ok: false, error: reason };
+  return reason;
 }

@@ -10,6 +10,7 @@ import { uptime } from "node:os";
 
 /** Below this the clocks merely were not read at the same time. */
 const SUSPENDED_MIN = 100;
+const LOOK_EVERY = 10;
 
 export interface Clocks {
   /** Monotonic milliseconds. */
@@ -25,6 +26,7 @@ export class Clock {
   #drift: number;
   #mark: number;
   #slept = 0;
+  #lookedAt = Number.NEGATIVE_INFINITY;
 
   constructor(clocks: Clocks = SYSTEM) {
     this.#clocks = clocks;
@@ -34,12 +36,14 @@ export class Clock {
 
   now(): number {
     const monotonic = this.#clocks.monotonic();
-    const drift = this.#clocks.wall() - monotonic;
-    if (Math.abs(drift - this.#drift) >= SUSPENDED_MIN) this.#look(drift);
+    if (monotonic - this.#lookedAt >= LOOK_EVERY) this.#look(monotonic);
     return monotonic + this.#slept;
   }
 
-  #look(drift: number): void {
+  #look(monotonic: number): void {
+    this.#lookedAt = monotonic;
+    const drift = this.#clocks.wall() - monotonic;
+    if (Math.abs(drift - this.#drift) < SUSPENDED_MIN) return;
     this.#drift = drift;
     const suspended = this.#clocks.suspended();
     const slept = suspended - this.#mark;

@@ -109,14 +109,16 @@ test("a_suspended_machine_ages_what_it_holds_and_a_stepped_wall_clock_does_not",
     wall: () => clocks.wall,
     suspended: () => clocks.suspended,
   });
-  clocks.monotonic += 10;
-  clocks.wall += 10;
-  assert.equal(clock.now(), 10);
-  clocks.wall += 3_600_000;
-  assert.equal(clock.now(), 10, "stepped");
-  clocks.wall += 60_000;
-  clocks.suspended += 60_000;
-  assert.equal(clock.now(), 60_010, "slept");
+  const after = (wall: number, suspended: number) => {
+    clocks.monotonic += 10;
+    clocks.wall += 10 + wall;
+    clocks.suspended += suspended;
+    return clock.now();
+  };
+  assert.equal(after(0, 0), 10);
+  assert.equal(after(3_600_000, 0), 20, "stepped");
+  assert.equal(after(60_000, 60_000), 60_030, "slept");
+  assert.equal(after(-7_200_000, 0), 60_040, "stepped back");
 });
 
 test("a_timer_never_overflows_and_a_sleep_never_ends_early", async () => {
