@@ -11,7 +11,7 @@ const client = new Client({
 });
 
 console.log("-- while the dependency is well, calls ask nothing");
-await client.connect(200);
+await client.connect(1_000);
 for (let call = 0; call < 1_000; call++) await client.call("catalogue", async () => "an item");
 const { pushedGrants, answered, localGrants } = client.counters;
 console.log(`1000 calls: ${pushedGrants} without a hop, ${answered} asked, ${localGrants} decided here`);

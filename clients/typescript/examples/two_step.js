@@ -3,7 +3,7 @@
 import { Client, DeniedError } from "@holdoff/client";
 
 const client = new Client({ service: "worker" });
-const isThere = await client.connect(200);
+const isThere = await client.connect(1_000);
 console.log(`the service is ${isThere ? "there" : "away"}`);
 
 let permit = await client.acquire("search", { idempotent: true, deadline: 3_000 });

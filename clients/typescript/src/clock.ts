@@ -4,7 +4,7 @@
 // pushed state would look younger than it is. The time since boot runs on; the difference of the
 // two is how long the machine slept, and a stepped wall clock does not touch it. Asking for it
 // costs microseconds, so it is asked only when the wall clock has moved against the monotonic one,
-// which a suspend makes it do too.
+// which a suspend makes it do too; and that is looked at every 10 ms at most.
 
 import { uptime } from "node:os";
 
