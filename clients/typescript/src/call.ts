@@ -1,6 +1,7 @@
 // A guarded call: asks, waits, runs, classifies, reports, retries, and throws the last real error with
 // the reason why it stopped beside it.
 
+import { onAbort } from "./abort.js";
 import { Asking, type Terms } from "./asking.js";
 import { type Classify, classifyResult, type Result } from "./classify/index.js";
 import type { Core } from "./core.js";
@@ -179,7 +180,7 @@ class Running implements Attempt {
     return new Promise((resolve) => {
       const end = (ran: Ran<T>) => {
         clearTimeout(timer);
-        this.#callers?.removeEventListener("abort", giveUp);
+        stopListening();
         resolve(ran);
       };
       const giveUp = () => {
@@ -190,9 +191,10 @@ class Running implements Attempt {
         end("cut off");
         this.#abort(new DOMException(`cut off after ${Math.round(this.limit)} ms`, "TimeoutError"));
       };
+      // Timers may fire a little early, and what is cut off has had its time.
       const isLimited = this.limit !== Number.POSITIVE_INFINITY;
-      const timer = isLimited ? setTimeout(cutOff, timerOf(this.limit)) : undefined;
-      this.#callers?.addEventListener("abort", giveUp, { once: true });
+      const timer = isLimited ? setTimeout(cutOff, timerOf(this.limit + 1)) : undefined;
+      const stopListening = onAbort(this.#callers, giveUp);
       void running.then(end);
       if (this.#callers?.aborted) giveUp();
     });

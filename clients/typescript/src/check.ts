@@ -7,6 +7,7 @@
 
 import { create } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
+import { onAbort } from "./abort.js";
 import { OddPlan, type Plan, readPlan, type Verdict } from "./check/plan.js";
 import { checkerName, Schedule } from "./check/schedule.js";
 import type { Core } from "./core.js";
@@ -266,7 +267,7 @@ class Checker {
       const limit = new AbortController();
       const end = (value: T | undefined) => {
         clearTimeout(timer);
-        this.#signal.removeEventListener("abort", cutOff);
+        stopListening();
         resolve(value);
       };
       const cutOff = () => {
@@ -274,7 +275,7 @@ class Checker {
         limit.abort(new DOMException("the check was given up", "TimeoutError"));
       };
       const timer = setTimeout(cutOff, timerOf(millis));
-      this.#signal.addEventListener("abort", cutOff, { once: true });
+      const stopListening = onAbort(this.#signal, cutOff);
       void run(limit.signal).then(end);
     });
   }

@@ -33,5 +33,5 @@ export type { Outcome, OutcomeKind } from "./outcome.js";
 export type { Permit } from "./permit.js";
 export type { QuestionOptions } from "./question.js";
 export type { JitterKind, Strategy } from "./rules/policy.js";
-export type { SupervisorOptions, Task } from "./supervisor.js";
+export type { Start, SupervisorOptions, Task } from "./supervisor.js";
 export type { Priority } from "./wire/write.js";

@@ -14,6 +14,7 @@
 // | `link/unary` | the same without a stream, for a service that has none |
 
 import { status } from "@grpc/grpc-js";
+import { onAbort } from "./abort.js";
 import type { Counting } from "./counters.js";
 import { Seldom } from "./counters.js";
 import { unit } from "./entropy.js";
@@ -91,14 +92,14 @@ export class Link implements Surroundings {
     const reply = await new Promise<Reply>((resolve) => {
       const ask = new Ask(request, (reply) => {
         clearTimeout(timer);
-        signal?.removeEventListener("abort", abandon);
+        stopListening();
         resolve(reply);
       });
       // After a turn of the event loop that took long, the answer may lie there unread.
       const late = () => ask.settle({ no: { kind: "late", isSent: ask.isSent } });
       const timer = setTimeout(() => setImmediate(late), timerOf(timeout));
       const abandon = () => ask.settle({ no: { kind: "abandoned", isSent: ask.isSent } });
-      signal?.addEventListener("abort", abandon, { once: true });
+      const stopListening = onAbort(signal, abandon);
       this.#want(ask);
     });
     this.#judge(pass, reply);

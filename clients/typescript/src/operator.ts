@@ -3,6 +3,7 @@
 
 import { create, type DescMessage, type MessageInitShape, type MessageShape } from "@bufbuild/protobuf";
 import { Client } from "@grpc/grpc-js";
+import { onAbort } from "./abort.js";
 import { OperatorService } from "./gen/holdoff/v1/operator_pb.js";
 import {
   credentialsOf,
@@ -66,18 +67,20 @@ export function operatorClient(endpoint: string, { tls = {}, token }: OperatorOp
           metadata,
           settings,
           (error, value) => {
-            signal?.removeEventListener("abort", cancel);
+            stopListening();
             if (error === null) resolve(value);
             else reject(error);
           },
         );
-        const cancel = () => call.cancel();
-        signal?.addEventListener("abort", cancel, { once: true });
+        const stopListening = onAbort(signal, () => call.cancel());
       });
     const stream = (request: Fields, { signal }: RequestOptions = {}) => {
       const [message, metadata] = begin(request, signal);
       const call = client.makeServerStreamRequest(path, write, read, message, metadata);
-      signal?.addEventListener("abort", () => call.cancel(), { once: true });
+      call.once(
+        "close",
+        onAbort(signal, () => call.cancel()),
+      );
       return call;
     };
     return [name, method.methodKind === "unary" ? unary : stream];

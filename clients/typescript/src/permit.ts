@@ -1,5 +1,6 @@
 // Permission for one attempt, in two steps: ask, then say how it ended.
 
+import { onAbort } from "./abort.js";
 import type { Asking, Terms } from "./asking.js";
 import { type Denial, DeniedError, denial } from "./denial.js";
 import { type Made, tell } from "./made.js";
@@ -139,12 +140,12 @@ export class Grant {
     };
     const stopListening = pushed.listen(look);
     const stop = () => tripped.abort();
-    signal?.addEventListener("abort", stop, { once: true });
+    const stopHearing = onAbort(signal, stop);
     look();
     if (signal?.aborted) stop();
     await sleepUntil(this.usableAt, core.now, tripped.signal);
     stopListening();
-    signal?.removeEventListener("abort", stop);
+    stopHearing();
     signal?.throwIfAborted();
     return dropped;
   }

@@ -10,6 +10,7 @@
 // not live for hours, and silence would count against the dependency. A task that falls after that is
 // told as a first attempt on the state last pushed.
 
+import { onAbort } from "./abort.js";
 import { Asking } from "./asking.js";
 import { type Core, policyOf } from "./core.js";
 import { type Denial, DeniedError, denial, remember } from "./denial.js";
@@ -93,10 +94,9 @@ async function watch<T>(
   const begun = core.now();
   // Well before the permit's life ends.
   const proven = later(Math.min(healthyAfter, grant.terms.lives * 0.9), () => grant.report(SUCCESS));
-  let isOver: (() => void) | undefined;
+  let stopListening = () => {};
   const told = new Promise<never>((_, reject) => {
-    isOver = () => reject(start.signal.reason);
-    start.signal.addEventListener("abort", isOver, { once: true });
+    stopListening = onAbort(start.signal, () => reject(start.signal.reason));
   });
   try {
     const value = await Promise.race([told, Promise.resolve(start).then(task)]);
@@ -107,7 +107,7 @@ async function watch<T>(
     return { error, wasHealthy: core.now() - begun >= healthyAfter };
   } finally {
     clearTimeout(proven);
-    if (isOver !== undefined) start.signal.removeEventListener("abort", isOver);
+    stopListening();
   }
 }
 

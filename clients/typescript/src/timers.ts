@@ -1,5 +1,7 @@
 // Waiting. What a caller waits for keeps the process alive; what goes on behind its back does not.
 
+import { onAbort } from "./abort.js";
+
 /** Longer timers overflow in `setTimeout`, and would fire at once. */
 const TIMER_MAX = 2 ** 31 - 1;
 
@@ -28,10 +30,10 @@ function sleepOnce(millis: number, signal: AbortSignal | undefined): Promise<voi
   return new Promise((resolve) => {
     const done = () => {
       clearTimeout(timer);
-      signal?.removeEventListener("abort", done);
+      stopListening();
       resolve();
     };
     const timer = setTimeout(done, timerOf(millis));
-    signal?.addEventListener("abort", done, { once: true });
+    const stopListening = onAbort(signal, done);
   });
 }

@@ -232,7 +232,8 @@ class Script {
     const starts: number[] = [];
     const begun = performance.now();
     const since = () => Math.floor(performance.now() - begun);
-    const timer = setTimeout(() => cancelled.abort(), cancel_after_ms ?? 2 ** 30);
+    // Timers may fire a little early.
+    const timer = setTimeout(() => cancelled.abort(), (cancel_after_ms ?? 2 ** 30) + 1);
     let ended: Result;
     try {
       const value = await this.#client.call(

@@ -152,6 +152,17 @@ test("a_stream_is_repeated_until_it_has_begun_and_passed_through_after_that", as
   );
 });
 
+test("b15_a_call_to_a_port_that_refuses_was_not_sent_and_is_retried_although_it_is_not_idempotent", async () => {
+  const client = new Client({ endpoints: ["http://127.0.0.1:1"], localPolicy: { initialDelay: 1 } });
+  const interceptors = [holdoffInterceptor(client, { dependency: "refusing" })];
+  const refusing = new GrpcClient("127.0.0.1:1", credentials.createInsecure(), { interceptors });
+  const error = await new Promise((resolve) =>
+    refusing.makeUnaryRequest("/test.Greeter/Greet", text.write, text.read, "no", resolve),
+  );
+  assert.deepEqual([stopped(error)?.reason, stopped(error)?.attempts], ["ATTEMPTS_EXHAUSTED", 3]);
+  refusing.close();
+});
+
 test("a_caller_that_cancels_is_told_so_at_once", async () => {
   begin(...new Array<status>(5).fill(status.UNAVAILABLE));
   pushback = "5000";

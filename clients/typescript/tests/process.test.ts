@@ -77,6 +77,19 @@ test("nothing_rejects_unheard_when_calls_fail_time_out_or_are_given_up", async (
   assert.equal((await run(body)).output, "rejected rejected rejected rejected rejected");
 });
 
+test("a_thousand_calls_share_a_signal_without_a_warning_and_hear_of_its_abort", async () => {
+  const body = `
+    const stop = new AbortController();
+    const never = () => new Promise(() => {});
+    const waiting = () => client.call("a", never, { signal: stop.signal });
+    const quick = () => client.call("b", () => 1, { signal: stop.signal });
+    const calls = Array.from({ length: 1_000 }, (_, n) => (n % 2 ? waiting() : quick()));
+    setTimeout(() => stop.abort(), 20);
+    const ended = await Promise.allSettled(calls);
+    console.log(ended.filter((end) => end.status === "rejected").length);`;
+  assert.equal((await run(body)).output, "500");
+});
+
 test("cl5_an_answer_that_came_while_the_event_loop_was_blocked_is_not_late", async () => {
   // In a thread of its own, or it would be blocked too.
   const server = new Worker(new URL("./worker.js", import.meta.url));

@@ -20,6 +20,7 @@ import {
   Metadata,
   type ServiceError,
 } from "@grpc/grpc-js";
+import { onAbort } from "../abort.js";
 import {
   type AcquireRequest,
   type AcquireResponse,
@@ -125,13 +126,12 @@ export class Channel {
         request,
         this.#metadata.clone(),
         (error, value) => {
-          signal?.removeEventListener("abort", cancel);
+          stopListening();
           if (error !== null || value === undefined) resolve({ error: error as ServiceError });
           else resolve({ ok: value });
         },
       );
-      const cancel = () => call.cancel();
-      signal?.addEventListener("abort", cancel, { once: true });
+      const stopListening = onAbort(signal, () => call.cancel());
     });
   }
 }
