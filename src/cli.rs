@@ -18,6 +18,7 @@ mod ask;
 mod audit;
 mod bench;
 mod check;
+mod comparison;
 mod connection;
 mod escape;
 mod events;
@@ -29,7 +30,10 @@ mod hex;
 mod output;
 mod overrides;
 mod policy;
+mod replay;
 mod serve;
+mod simulate;
+mod size;
 mod sources;
 mod span;
 mod status;
@@ -104,7 +108,9 @@ enum Command {
     Events(events::EventsArgs),
     Audit(audit::AuditArgs),
     Policy(policy::PolicyArgs),
+    Replay(replay::ReplayArgs),
     Bench(bench::BenchArgs),
+    Simulate(simulate::SimulateArgs),
     Completions(CompletionsArgs),
 }
 
@@ -176,6 +182,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
         Command::Serve(args) => serve::run(args),
         Command::Completions(args) => Ok(completions(&args)),
+        Command::Replay(args) => replay::run(&context, args),
+        Command::Simulate(args) => simulate::run(&context, &args),
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -204,7 +212,9 @@ async fn call(context: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Audit(args) => audit::run(context, args).await,
         Command::Policy(args) => policy::run(context, args).await,
         Command::Bench(args) => bench::run(context, args).await,
+        Command::Replay(args) => replay::run(context, args),
         Command::Serve(args) => serve::run(args),
+        Command::Simulate(args) => simulate::run(context, &args),
         Command::Completions(args) => Ok(completions(&args)),
     }
 }

@@ -3,10 +3,12 @@
 //!
 //! No rule is here; rules are `holdoff_decision`'s. Nothing of the wire is here either.
 
+mod candidates;
 mod checks;
 pub mod events;
 mod inquiry;
 mod listing;
+mod observing;
 mod operators;
 mod policies;
 mod push;
@@ -23,13 +25,15 @@ use std::sync::{
 };
 
 use holdoff_decision::{
-    Ask, Context, Question, Record, Reported, Time, acquire, breaker::Phase, operate, report, tally,
+    Ask, Context, Question, Record, Reported, Restart, Time, acquire, breaker::Phase, operate,
+    record::Change, report, tally,
 };
 
+pub use candidates::{Compared, Tried};
 pub use checks::{CheckAsk, Planned};
 pub use events::{Event, EventKind, Events};
 pub use inquiry::{Actor, Caller, Decision, Entry, Inquiry, Key, Made, Subject, Who};
-pub use listing::{Filter, Listing, Shown};
+pub use listing::{Filter, Listing, Shown, ShownCheck};
 pub use policies::Policies;
 pub use push::{Pushed, SUBSCRIPTIONS_MAX};
 pub use refusal::Refusal;
@@ -37,10 +41,12 @@ pub use restore::{Parts, Start};
 pub use watchers::Watcher;
 
 use crate::{
+    candidate::{Happening, Trials},
     clock::{self, Clock},
     durable::{self, Durable},
     entropy::Entropy,
     permit::{DependencyId, PermitCodec, Read},
+    recording::Recorder,
     store::{Seed, Slot, Store, StoreError},
     telemetry::{Counter, Telemetry},
 };
@@ -59,14 +65,18 @@ pub struct Coordinator<S> {
     entropy: Entropy,
     permits: PermitCodec,
     /// When this run started, unless it is the first one.
-    restarted: Option<Time>,
+    restarted: Restart,
     durable: Durable,
     events: Events,
     watchers: watchers::Watchers,
     sequences: sequences::Sequences,
-    /// When overrides end, so that their end is told without a caller.
+    /// When overrides and holds end, so that nobody has to call for it to be told or forgotten.
     expiries: Mutex<std::collections::BTreeSet<(Time, DependencyId)>>,
     telemetry: Telemetry,
+    /// Numbers candidates: each that is put gets another.
+    candidates: std::sync::atomic::AtomicU64,
+    trials: Trials,
+    recorder: Option<Recorder>,
     /// Held while the policies are changed.
     changing: tokio::sync::Mutex<()>,
     /// Held while a dependency is forced or released: one of them by its id.
@@ -131,7 +141,18 @@ impl<S: Store> Coordinator<S> {
                     let mut blank = Record::new(slot.record.breaker.epoch, context.now);
                     return acquire(&slot.policy, &mut blank, &ask, &context);
                 }
+                let before = self.before(slot, ask.caller, &context);
                 let answer = acquire(&slot.policy, &mut slot.record, &ask, &context);
+                if let Some(before) = before {
+                    let service = self.permits.hash(inquiry.caller.service);
+                    let asked = Happening::Asked {
+                        ask: Ask { service, ..ask },
+                        verdict: answer.verdict,
+                        previous: answer.previous,
+                        before: before.record,
+                    };
+                    self.observe(id, slot, asked, &before, &context);
+                }
                 self.tell_changes(id, slot, Who::Caller(inquiry.caller), context.now);
                 answer
             })
@@ -177,8 +198,18 @@ impl<S: Store> Coordinator<S> {
                     let id = self.id(key);
                     self.telemetry.add(Counter::Tally);
                     self.transact(id, key, context.now, |slot| {
+                        let before = self.before(slot, reporter, &context);
                         let reported =
                             tally(&slot.policy, &mut slot.record, counts, reporter, &context);
+                        if let Some(before) = before {
+                            let tallied = Happening::Tallied {
+                                tally: *counts,
+                                reporter,
+                                result: reported,
+                                before: before.record,
+                            };
+                            self.observe(id, slot, tallied, &before, &context);
+                        }
                         self.tell_changes(id, slot, Who::Caller(caller), context.now);
                         reported
                     })
@@ -241,6 +272,7 @@ impl<S: Store> Coordinator<S> {
                     if self.policies.bypasses(&slot.policy) {
                         return Reported::Ok;
                     }
+                    let before = self.before(slot, reporter, context);
                     let reported = report(
                         &slot.policy,
                         &mut slot.record,
@@ -249,6 +281,15 @@ impl<S: Store> Coordinator<S> {
                         reporter,
                         context,
                     );
+                    if let Some(before) = before {
+                        let happening = Happening::Reported {
+                            permit,
+                            outcome: *outcome,
+                            reporter,
+                            result: reported,
+                        };
+                        self.observe(id, slot, happening, &before, context);
+                    }
                     self.tell_changes(id, slot, Who::Caller(caller), context.now);
                     reported
                 },
@@ -270,7 +311,7 @@ impl<S: Store> Coordinator<S> {
         Context {
             now: self.clock.now(),
             sample: self.entropy.sample(),
-            restarted: self.restarted,
+            restarted: Some(self.restarted),
         }
     }
 
@@ -329,10 +370,12 @@ impl<S: Store> Coordinator<S> {
         if !resolved.may_appear {
             return Err(StoreError::Unknown);
         }
+        // A candidate is taken up by the refresh that a generation before makes necessary.
+        let behind = u32::from(resolved.candidate.is_some());
         Ok(Seed {
             dependency: key.dependency.into(),
             policy: resolved.policy,
-            generation,
+            generation: generation.wrapping_sub(behind),
             record: Record::new(epoch, now),
             limits: resolved.limits,
         })
@@ -342,8 +385,10 @@ impl<S: Store> Coordinator<S> {
     fn refresh(&self, slot: &mut Slot, generation: u32) -> Result<(), StoreError> {
         let name = &slot.name;
         let resolved = self.policies.resolve(&name.namespace, &name.dependency);
-        slot.policy = resolved.ok_or(StoreError::Unknown)?.policy;
+        let resolved = resolved.ok_or(StoreError::Unknown)?;
+        slot.policy = resolved.policy;
         slot.generation = generation;
+        self.try_beside(slot, resolved.candidate);
         Ok(())
     }
 
@@ -377,10 +422,14 @@ impl<S: Store> Coordinator<S> {
         if !slot.record.has_changes() {
             return;
         }
-        let key = durable::Key::new(slot.name.namespace.as_str(), &*slot.name.dependency);
-        self.durable
-            .checkpoint(key, kept_of(&slot.record, &self.clock, now));
+        self.keep(slot, now);
         for change in slot.record.take_changes() {
+            if let Change::Held(_) = change {
+                self.note_expiry(Some(slot.record.held_until()), id);
+            }
+            if let Some(shadow) = slot.shadow_mut() {
+                shadow.judge.note_live(&change, now);
+            }
             let event = events::of_change(slot, change, who, clock::to_wall(now));
             if let Some(counter) = events::counter_of(event.kind) {
                 self.telemetry.add(counter);
@@ -388,6 +437,13 @@ impl<S: Store> Coordinator<S> {
             self.hand_over(event);
         }
         self.watchers.changed(id, &slot.name);
+    }
+
+    /// Hands what is to outlive the process to the data directory.
+    fn keep(&self, slot: &Slot, now: Time) {
+        let key = durable::Key::new(slot.name.namespace.as_str(), &*slot.name.dependency);
+        self.durable
+            .checkpoint(key, kept_of(&slot.record, &self.clock, now));
     }
 
     fn hand_over(&self, event: Event) {
@@ -420,7 +476,7 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
-/// What the data directory keeps of a breaker.
+/// What the data directory keeps of a breaker and a hold.
 fn kept_of(record: &Record, clock: &Clock, now: Time) -> durable::BreakerCheckpoint {
     let checkpoint = operate::checkpoint(record, now);
     durable::BreakerCheckpoint {
@@ -435,5 +491,9 @@ fn kept_of(record: &Record, clock: &Clock, now: Time) -> durable::BreakerCheckpo
             left: checkpoint.left.into(),
             at: clock.wall(),
         },
+        hold: (now < record.held_until()).then(|| durable::TimeLeft {
+            left: now.until(record.held_until()).into(),
+            at: clock.wall(),
+        }),
     }
 }

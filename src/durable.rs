@@ -155,7 +155,7 @@ impl Durable {
         }
     }
 
-    /// Hands over the state of a breaker after a transition. Never waits for the disk; of one
+    /// Hands over the state of a breaker after a transition, or after a hold has begun or ended. Never waits for the disk; of one
     /// dependency only the newest waits. Call it where the record is still held, so that the calls
     /// of one dependency come in the order of its epochs.
     pub fn checkpoint(&self, dependency: Key, checkpoint: BreakerCheckpoint) {

@@ -7,6 +7,7 @@ mod answer;
 mod client;
 mod ending;
 mod operator;
+mod oversize;
 mod pushed;
 mod read;
 mod session;
@@ -29,6 +30,7 @@ use crate::{
 
 pub use client::ClientHandler;
 pub use operator::OperatorHandler;
+pub use oversize::named_in;
 
 /// The largest message that is read: a batch of 1,000 questions of usual names fits, one of the
 /// longest names does not. Every connection can make the service hold so much per stream.

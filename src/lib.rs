@@ -6,6 +6,9 @@
 //! - `holdoff_decision` (crate): the rules, pure
 //! - [`proto`]: the wire contract, generated
 //! - [`clock`], [`entropy`]: the only clock that is read, the only random numbers drawn
+//! - [`candidate`]: a policy that is tried beside the live one, and the difference, counted
+//! - [`recording`], [`replay`]: what happened, written down, and run through another policy
+//! - [`comparison`]: that difference, as the contract writes it
 //! - [`permit`]: permits as bytes that only this service can have made
 //! - [`policy`]: what operators write, checked and resolved
 //! - [`durable`]: what survives a kill
@@ -16,8 +19,10 @@
 //! - [`settings`], [`server`]: the composition root
 //! - [`cli`]: parse, call, render
 
+pub mod candidate;
 pub mod cli;
 pub mod clock;
+pub mod comparison;
 pub mod coordinator;
 pub mod durable;
 pub mod entropy;
@@ -25,6 +30,8 @@ pub mod grpc;
 pub mod permit;
 pub mod policy;
 pub mod proto;
+pub mod recording;
+pub mod replay;
 pub mod server;
 pub mod settings;
 pub mod store;

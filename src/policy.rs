@@ -7,6 +7,7 @@
 //! - `tree`: YAML with its places; `raw`: a file or an entry as typed settings
 //! - `layers`: built-in, defaults, entry; `validate`, `schedule`: what must not go together
 //! - `set`, `load`, `blame`: all policies at one instant, checked whole, found by name
+//! - `traffic`: what is known of the calls that a policy is for
 //! - `explain`, `schema`, `feasibility`: shown, described, doubted
 //! - [`files`], [`watch`]: where they come from, and when they change
 //!
@@ -27,6 +28,7 @@ mod raw;
 mod schedule;
 mod schema;
 mod set;
+mod traffic;
 mod tree;
 mod validate;
 mod value;
@@ -34,13 +36,15 @@ pub mod watch;
 mod written;
 
 pub use blame::API;
+pub use duration::written as as_written;
 pub use explain::{Change, EntryView, Explained, diff, to_yaml};
-pub use feasibility::{attempts_that_fit, check, check_deadline};
-pub use finding::Finding;
+pub use feasibility::{CODES, attempts_that_fit, check};
+pub use finding::{Finding, Proposed, Severity};
 pub use name::is_name;
 pub use schedule::{feasible, worst_case};
 pub use schema::schema;
 pub use set::{DEFAULT_NAMESPACE, ItemOrigin, Named, NamespacePolicy, Overlay, PolicySet, Source};
+pub use traffic::{FACTS, Facts, Traffic};
 pub use tree::Place;
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use tokio::{
     sync::watch,
 };
 use tonic::transport::Server;
+use tower::util::MapResponseLayer;
 
 use crate::{
     clock::Clock,
@@ -68,7 +69,7 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     let clock = Clock::system();
     let opened = open_data(settings.data_dir.as_deref(), &clock)?;
     let parts = Parts {
-        store: MemoryStore::default(),
+        store: MemoryStore::after_epoch(opened.state.epochs_before()),
         clock,
         entropy: Entropy::System,
         opened,
@@ -79,13 +80,20 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     for warning in start.warnings {
         tracing::warn!("{warning}");
     }
-    let coordinator = Arc::new(start.coordinator);
+    let mut coordinator = start.coordinator;
+    if let Some(record) = settings.record.clone() {
+        let folder = record.folder.display().to_string();
+        let begun = coordinator.record_to(record);
+        begun.with_context(|| format!("cannot record to {folder} (--record)"))?;
+    }
+    let coordinator = Arc::new(coordinator);
     let (stop, stopped) = watch::channel(false);
     let _watch = watch_policies(&settings, sources, &coordinator, &main)?;
     let workers = spawn_workers(listeners.sockets, &coordinator, &stopped)?;
     announce(grpc_at, http_at)?;
     main.block_on(until_stopped(&coordinator, http, stop, stopped))?;
     join(workers, settings.drain);
+    coordinator.end_recording();
     main.block_on(coordinator.durable().close(coordinator.wall_now()))?;
     Ok(())
 }
@@ -213,6 +221,7 @@ pub async fn serve<S: Store>(
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .http2_max_header_list_size(16 * 1024)
+        .layer(MapResponseLayer::new(grpc::named_in))
         .add_service(grpc::coordinator_service(
             Arc::clone(&coordinator),
             streams_end.clone(),

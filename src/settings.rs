@@ -9,6 +9,8 @@ use std::{
     time::Duration,
 };
 
+use crate::recording::RecordingSettings;
+
 /// The gRPC port unless told otherwise.
 pub const DEFAULT_GRPC_PORT: u16 = 7460;
 /// The HTTP port unless told otherwise.
@@ -25,6 +27,8 @@ pub struct ServeSettings {
     pub policies: Option<PathBuf>,
     /// Where what was acknowledged is kept; `None`: in memory, lost at the end.
     pub data_dir: Option<PathBuf>,
+    /// Where what happens is written down, and how much of it; `None`: nowhere.
+    pub record: Option<RecordingSettings>,
     /// Whether addresses other than loopback are allowed although there is no TLS.
     pub insecure: bool,
     /// How many cores serve; each has a listener and a runtime of its own.
@@ -51,6 +55,7 @@ impl Default for ServeSettings {
             http: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_HTTP_PORT))),
             policies: None,
             data_dir: None,
+            record: None,
             insecure: false,
             workers: thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             drain: Duration::from_secs(10),

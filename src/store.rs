@@ -12,7 +12,7 @@ use holdoff_decision::{Policy, Record, check::Checks};
 
 pub use memory::MemoryStore;
 
-use crate::permit::DependencyId;
+use crate::{candidate::Shadow, permit::DependencyId};
 
 /// A record and what stands beside it.
 #[derive(Clone, Debug)]
@@ -22,8 +22,55 @@ pub struct Slot {
     pub policy: Arc<Policy>,
     pub generation: u32,
     pub record: Record,
-    /// Allocated by the first checker that asks.
-    pub checks: Option<Box<Checks>>,
+    /// What most dependencies never need; see [`Beside`].
+    pub beside: Option<Box<Beside>>,
+}
+
+/// What only some dependencies have beside their record: allocated on use.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// Since the first checker that asked.
+    pub checks: Option<Checks>,
+    /// While a candidate policy is tried.
+    pub shadow: Option<Shadow>,
+}
+
+impl Slot {
+    pub fn shadow(&self) -> Option<&Shadow> {
+        self.beside.as_ref()?.shadow.as_ref()
+    }
+
+    pub fn shadow_mut(&mut self) -> Option<&mut Shadow> {
+        self.beside.as_mut()?.shadow.as_mut()
+    }
+
+    pub fn checks(&self) -> Option<&Checks> {
+        self.beside.as_ref()?.checks.as_ref()
+    }
+
+    pub fn checks_mut(&mut self) -> &mut Checks {
+        let beside = self.beside.get_or_insert_default();
+        beside.checks.get_or_insert_default()
+    }
+
+    /// Begins or ends the trial of a candidate.
+    pub fn put_shadow(&mut self, shadow: Option<Shadow>) {
+        match (&mut self.beside, shadow) {
+            (None, None) => {}
+            (None, shadow) => {
+                self.beside = Some(Box::new(Beside {
+                    checks: None,
+                    shadow,
+                }))
+            }
+            (Some(beside), shadow) => {
+                beside.shadow = shadow;
+                if beside.shadow.is_none() && beside.checks.is_none() {
+                    self.beside = None;
+                }
+            }
+        }
+    }
 }
 
 /// A dependency's full name.

@@ -30,6 +30,14 @@ pub enum Counter {
     ReloadRefused,
     Evicted,
     EventsLost,
+    CheckPlanned,
+    CheckShared,
+    CheckPassed,
+    CheckFailed,
+    CheckUnhealthy,
+    CheckHealthy,
+    CandidateTrip,
+    RecordingLost,
 }
 
 const SHARDS: usize = 16;
@@ -100,7 +108,7 @@ const REPORTS: [(Reported, &str); 5] = [
 ];
 
 /// Counters that stand alone, with their metric and help text.
-const PLAIN: [(Counter, &str, &str); 13] = [
+const PLAIN: [(Counter, &str, &str); 21] = [
     (
         Counter::GrantedFirst,
         "holdoff_grants_total{kind=\"first\"}",
@@ -161,6 +169,46 @@ const PLAIN: [(Counter, &str, &str); 13] = [
         Counter::EventsLost,
         "holdoff_events_lost_total",
         "Events dropped since too many came at once.",
+    ),
+    (
+        Counter::CheckPlanned,
+        "holdoff_check_plans_total{kind=\"run\"}",
+        "Answers to checkers: to check, or what others found.",
+    ),
+    (
+        Counter::CheckShared,
+        "holdoff_check_plans_total{kind=\"shared\"}",
+        "Answers to checkers: to check, or what others found.",
+    ),
+    (
+        Counter::CheckPassed,
+        "holdoff_check_results_total{result=\"healthy\"}",
+        "Results of health checks.",
+    ),
+    (
+        Counter::CheckFailed,
+        "holdoff_check_results_total{result=\"unhealthy\"}",
+        "Results of health checks.",
+    ),
+    (
+        Counter::CheckUnhealthy,
+        "holdoff_check_verdicts_total{to=\"unhealthy\"}",
+        "Dependencies that health checks found to have changed.",
+    ),
+    (
+        Counter::CheckHealthy,
+        "holdoff_check_verdicts_total{to=\"healthy\"}",
+        "Dependencies that health checks found to have changed.",
+    ),
+    (
+        Counter::CandidateTrip,
+        "holdoff_candidate_trips_total",
+        "Trips that a candidate policy would have made.",
+    ),
+    (
+        Counter::RecordingLost,
+        "holdoff_recording_lost_total",
+        "Happenings left out of the recording since the disk was slow.",
     ),
 ];
 
@@ -246,8 +294,16 @@ fn index(counter: Counter) -> usize {
         Counter::ReloadRefused => 10,
         Counter::Evicted => 11,
         Counter::EventsLost => 12,
+        Counter::CheckPlanned => 13,
+        Counter::CheckShared => 14,
+        Counter::CheckPassed => 15,
+        Counter::CheckFailed => 21,
+        Counter::CheckUnhealthy => 22,
+        Counter::CheckHealthy => 23,
+        Counter::CandidateTrip => 24,
+        Counter::RecordingLost => 25,
         Counter::Reported(reported) => 16 + reported as usize,
-        Counter::Denied(reason) => 24 + reason as usize,
+        Counter::Denied(reason) => 26 + reason as usize,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use holdoff_client::proto::{
-    BreakerState, Event, ListEventsRequest, ListEventsResponse, WatchEventsRequest,
+    BreakerState, Event, EventKind, ListEventsRequest, ListEventsResponse, WatchEventsRequest,
     WatchEventsResponse,
 };
 use prost_types::Timestamp;
@@ -160,6 +160,12 @@ pub fn time(at: Option<&Timestamp>) -> String {
 }
 
 fn tone(event: &Event) -> Tone {
+    match event.kind() {
+        EventKind::CheckUnhealthy => return Tone::Bad,
+        EventKind::CheckHealthy => return Tone::Good,
+        // The others are coloured by the state they end in.
+        _ => {}
+    }
     match event.to() {
         BreakerState::Open | BreakerState::ForcedOpen => Tone::Bad,
         BreakerState::HalfOpen | BreakerState::ForcedClosed => Tone::Watch,
@@ -170,8 +176,6 @@ fn tone(event: &Event) -> Tone {
 
 #[cfg(test)]
 mod tests {
-    use holdoff_client::proto::EventKind;
-
     use super::*;
 
     fn tripped() -> Event {

@@ -55,6 +55,7 @@ impl Failure {
     pub fn from_status(server: &str, status: &Status) -> Self {
         let text = describe(status);
         match status.code() {
+            Code::ResourceExhausted if is_oversize(status) => Self::Usage(text),
             Code::InvalidArgument | Code::OutOfRange => Self::Usage(text),
             Code::NotFound
             | Code::AlreadyExists
@@ -78,6 +79,12 @@ impl Failure {
             },
         }
     }
+}
+
+/// What was sent is larger than the service reads: it would never be taken.
+fn is_oversize(status: &Status) -> bool {
+    let info = status.get_details_error_info();
+    info.is_some_and(|info| info.reason == "MESSAGE_TOO_LARGE")
 }
 
 /// The message of a status, with the fields it names, fit for a terminal.
@@ -136,6 +143,13 @@ mod tests {
         assert_eq!(of(Code::Unavailable), 3);
         assert_eq!(of(Code::Cancelled), 3, "tonic's word for a missed deadline");
         assert_eq!(of(Code::ResourceExhausted), 3);
+        let info = tonic_types::ErrorDetails::with_error_info(
+            "MESSAGE_TOO_LARGE",
+            "holdoff",
+            std::collections::HashMap::new(),
+        );
+        let oversize = Status::with_error_details(Code::ResourceExhausted, "text", info);
+        assert_eq!(Failure::from_status("http://h:1", &oversize).code(), 2);
     }
 
     #[test]

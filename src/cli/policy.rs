@@ -1,7 +1,7 @@
 //! `holdoff policy`: checks, shows, compares, stores and removes policies. Checking and the
 //! schema need no service; showing and comparing work from files or from a service.
 
-use std::{io::Read, path::PathBuf, time::Duration};
+use std::{io::Read, path::PathBuf};
 
 use clap::{Args, Subcommand};
 use holdoff_client::proto::{
@@ -9,18 +9,22 @@ use holdoff_client::proto::{
     ListPoliciesResponse, PolicyValue, PutPolicyRequest,
 };
 
-use self::files::Checked;
+use self::{check::CheckArgs, files::Checked};
 use super::{
     Context,
     connection::{Connection, bounded},
     escape::escape_lines,
     exit::{Exit, Failure},
     output::{self, Format},
-    overrides, span,
+    overrides,
 };
 
+mod check;
 mod files;
 mod render;
+mod shadow;
+
+pub use render::entry_name;
 
 /// Not `HOLDOFF_POLICIES`, which `serve` reads: where that is set, `show` and `diff` must
 /// still ask the service.
@@ -28,7 +32,9 @@ const FILES: &str = "HOLDOFF_POLICY_FILES";
 
 const EXAMPLES: &str = "\
 Examples:
-  holdoff policy check --policies policies.yaml --deadline 2s
+  holdoff policy check --policies policies.yaml --calls-per-second 20 --clients 5 --deadline 2s
+  holdoff policy check --policies policies.yaml --traffic facts.yaml --output json
+  holdoff policy check --live
   holdoff policy show payments
   holdoff policy show payments --policies policies.yaml
   holdoff policy show
@@ -37,9 +43,10 @@ Examples:
   holdoff policy apply --policies policies.yaml --reason 'CHG-77'
   holdoff policy apply --name 'openai:*' --file openai.yaml --reason 'CHG-78'
   holdoff policy schema > policy.schema.json
+  holdoff policy shadow put payments --file candidate.yaml
 
-Exit codes: 0 done, or no difference; 1 it would be refused, was refused, or differs; 2 wrong use,
-3 service unreachable.";
+Exit codes: 0 done, or no difference; 1 it would be refused, was refused, cannot
+work, or differs; 2 wrong use, 3 service unreachable.";
 
 /// Checks, shows, compares and stores policies.
 #[derive(Debug, Args)]
@@ -51,7 +58,7 @@ pub struct PolicyArgs {
 
 #[derive(Debug, Subcommand)]
 enum PolicyCommand {
-    /// Check policy files as a service would, and for what cannot work. Needs no service.
+    /// Check policies as a service would, and for what cannot work. Files need no service
     Check(CheckArgs),
     /// Show the policy that a dependency gets, each value with where it came from
     Show(ShowArgs),
@@ -65,19 +72,7 @@ enum PolicyCommand {
     Delete(DeleteArgs),
     /// Print the JSON Schema of a policy file
     Schema,
-}
-
-#[derive(Debug, Args)]
-struct CheckArgs {
-    /// A policy file or a folder of them
-    #[arg(long, value_name = "PATH", env = FILES)]
-    policies: PathBuf,
-    /// How long callers wait: finds attempts that can never run in that time
-    #[arg(long, value_name = "DURATION", value_parser = span::parse_positive)]
-    deadline: Option<Duration>,
-    /// Warnings, too, are exit code 1
-    #[arg(long)]
-    strict: bool,
+    Shadow(shadow::ShadowArgs),
 }
 
 #[derive(Debug, Args)]
@@ -140,12 +135,13 @@ struct DeleteArgs {
 /// As the files are, and as the service answers.
 pub async fn run(context: &Context, args: PolicyArgs) -> Result<Exit, Failure> {
     match args.command {
-        PolicyCommand::Check(args) => Ok(check(context, &args)),
+        PolicyCommand::Check(args) => check::run(context, args).await,
         PolicyCommand::Show(args) => show(context, args).await,
         PolicyCommand::List => list(context).await,
         PolicyCommand::Diff(args) => diff(context, args).await,
         PolicyCommand::Apply(args) => apply(context, args).await,
         PolicyCommand::Delete(args) => delete(context, args).await,
+        PolicyCommand::Shadow(args) => shadow::run(context, args).await,
         PolicyCommand::Schema => {
             output::print(&output::pretty(&files::schema()));
             Ok(Exit::Done)
@@ -153,28 +149,10 @@ pub async fn run(context: &Context, args: PolicyArgs) -> Result<Exit, Failure> {
     }
 }
 
-fn check(context: &Context, args: &CheckArgs) -> Exit {
-    let checked = files::check(&args.policies, args.deadline);
-    output::print(&match context.format {
-        Format::Json => output::pretty(&checked),
-        Format::Table => {
-            render::checked(context.ink, &args.policies.display().to_string(), &checked)
-        }
-    });
-    if checked.errors.is_empty() && (checked.warnings.is_empty() || !args.strict) {
-        Exit::Done
-    } else {
-        Exit::No
-    }
-}
-
 /// The files, or what is wrong with them, printed.
 fn load(context: &Context, path: &std::path::Path) -> Result<files::Policies, Failure> {
     files::load(path).map_err(|errors| {
-        let checked = Checked {
-            errors,
-            ..Checked::default()
-        };
+        let checked = Checked::of(errors);
         Failure::No(
             render::checked(context.ink, &path.display().to_string(), &checked)
                 .trim_end()
@@ -227,16 +205,26 @@ fn shown(context: &Context, answer: &GetPolicyResponse, yaml: bool) -> String {
     }
 }
 
+/// All of them, page by page.
 async fn listed(
     context: &Context,
     connection: &Connection,
 ) -> Result<ListPoliciesResponse, Failure> {
-    let request = bounded(ListPoliciesRequest {
-        namespace: context.namespace.clone(),
-    });
-    connection
-        .answer(connection.operator().list_policies(request))
-        .await
+    let mut listed = ListPoliciesResponse::default();
+    loop {
+        let request = bounded(ListPoliciesRequest {
+            namespace: context.namespace.clone(),
+            page_size: 1_000,
+            page_token: std::mem::take(&mut listed.next_page_token),
+        });
+        let mut operator = connection.operator();
+        let page = connection.answer(operator.list_policies(request)).await?;
+        listed.policies.extend(page.policies);
+        listed.next_page_token = page.next_page_token;
+        if listed.next_page_token.is_empty() {
+            return Ok(listed);
+        }
+    }
 }
 
 async fn list(context: &Context) -> Result<Exit, Failure> {

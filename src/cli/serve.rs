@@ -7,15 +7,19 @@ use clap::Args;
 
 use super::{
     exit::{Exit, Failure},
-    span,
+    size, span,
 };
-use crate::settings::{LogFormat, ServeSettings};
+use crate::{
+    recording::{FILE_MIN, RecordingSettings},
+    settings::{LogFormat, ServeSettings},
+};
 
 const EXAMPLES: &str = "\
 Examples:
   holdoff serve
   holdoff serve --policies policies.yaml --data-dir /var/lib/holdoff
   holdoff serve --listen 127.0.0.1:0 --http off
+  holdoff serve --record /var/lib/holdoff/recording --record-max 1GiB
   holdoff serve --settings /etc/holdoff/settings.yaml
 
 Exit codes: 0 stopped as asked, 1 could not run (a busy port, an unreadable directory, a refused
@@ -37,6 +41,16 @@ pub struct ServeArgs {
     /// Where policies, overrides, audit records and open breakers are kept; without it, in memory
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    /// Write down what happens, for `holdoff replay`, into this folder
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+    /// How much is kept of that, all files together; the oldest goes first
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size::parse)]
+    record_max: u64,
+    /// In how many files; 2 to 1000
+    #[arg(long, value_name = "NUMBER", default_value_t = 8,
+          value_parser = clap::value_parser!(u32).range(2..=1_000))]
+    record_files: u32,
     /// Where the fleet's state is kept
     #[arg(long, value_enum, default_value_t = Store::Memory)]
     store: Store,
@@ -98,7 +112,16 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
             )));
         }
     }
+    let record = args.record.map(|folder| RecordingSettings {
+        folder,
+        max_bytes: args.record_max,
+        files: args.record_files,
+    });
+    if let Some(record) = &record {
+        check_recording(record)?;
+    }
     Ok(ServeSettings {
+        record,
         listen: args.listen,
         http,
         policies: args.policies,
@@ -108,6 +131,22 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         drain: args.drain,
         log_format: args.log_format,
     })
+}
+
+/// # Errors
+/// [`Failure::Usage`] where each file would be too small to say anything.
+fn check_recording(record: &RecordingSettings) -> Result<(), Failure> {
+    let least = FILE_MIN * u64::from(record.files);
+    match record.max_bytes >= least {
+        true => Ok(()),
+        false => Err(Failure::Usage(format!(
+            "--record-max {}: {} files of at least {} need {}",
+            size::human(record.max_bytes),
+            record.files,
+            size::human(FILE_MIN),
+            size::human(least),
+        ))),
+    }
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

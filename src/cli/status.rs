@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use holdoff_client::proto::{
-    BreakerState, Dependency, GetDependencyRequest, ListDependenciesRequest,
+    BreakerState, CheckVerdict, Dependency, GetDependencyRequest, ListDependenciesRequest,
     ListDependenciesResponse,
 };
 
@@ -208,6 +208,7 @@ pub fn card(ink: Ink, d: &Dependency) -> String {
                 counted(d.permits_out, "permit")
             ),
         ),
+        ("health checks", checks(d)),
         ("opened", times(d.trips)),
         ("epoch", d.epoch.to_string()),
         ("in shadow mode", shadow(d)),
@@ -224,13 +225,44 @@ pub fn card(ink: Ink, d: &Dependency) -> String {
     format!("{title}{since}\n{lines}")
 }
 
+/// Nothing where the policy plans no checks.
+fn checks(d: &Dependency) -> String {
+    let Some(check) = &d.check else {
+        return String::new();
+    };
+    let ago = check.age.as_ref().map_or_else(
+        || "no result yet".to_owned(),
+        |age| format!("the last result {} ago", span::human(span::from_wire(age))),
+    );
+    let failed = match check.failures_in_a_row {
+        0 => String::new(),
+        1 => ", which was a failure".to_owned(),
+        n => format!(", {n} failures in a row"),
+    };
+    let next = check.next_in.as_ref().map_or_else(String::new, |next| {
+        format!(", the next in {}", span::human(span::from_wire(next)))
+    });
+    format!(
+        "{}; {ago}{failed}; {} every {}, {} running{next}",
+        words::verdict(check.verdict),
+        counted(u64::from(check.checkers), "checker"),
+        span::human_or_dash(check.period.as_ref()),
+        check.running,
+    )
+}
+
+fn is_unhealthy(d: &Dependency) -> bool {
+    let check = d.check.as_ref();
+    check.is_some_and(|check| check.verdict() == CheckVerdict::Unhealthy)
+}
+
 fn state_word(d: &Dependency) -> String {
     words::state(d.state)
 }
 
 fn tone(d: &Dependency) -> Tone {
     match d.state() {
-        BreakerState::Closed if d.held_for.is_some() => Tone::Watch,
+        BreakerState::Closed if d.held_for.is_some() || is_unhealthy(d) => Tone::Watch,
         BreakerState::Closed => Tone::Good,
         BreakerState::Open | BreakerState::ForcedOpen => Tone::Bad,
         BreakerState::HalfOpen | BreakerState::Recovering | BreakerState::ForcedClosed => {
@@ -243,10 +275,11 @@ fn tone(d: &Dependency) -> Tone {
 fn why(d: &Dependency) -> String {
     let held = d.held_for.as_ref().map(span::from_wire);
     let held = held.filter(|span| *span > Duration::ZERO);
-    match held {
-        Some(span) => format!("held for {}; {}", span::human(span), escape(&d.detail)),
-        None => escape(&d.detail).into_owned(),
-    }
+    let mut why = Vec::new();
+    why.extend(held.map(|span| format!("held for {}", span::human(span))));
+    why.extend(is_unhealthy(d).then(|| "health checks fail".to_owned()));
+    why.push(escape(&d.detail).into_owned());
+    why.join("; ")
 }
 
 fn override_short(d: &Dependency) -> String {
@@ -319,7 +352,7 @@ pub fn share(ratio: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use holdoff_client::proto::{Override, OverrideKind};
+    use holdoff_client::proto::{CheckSummary, Override, OverrideKind};
 
     use super::*;
 
@@ -385,6 +418,44 @@ The first 2; there are more: --all shows them.
             list(Ink::Plain, &ListDependenciesResponse::default()),
             "No dependencies.\n"
         );
+    }
+
+    fn checked(verdict: CheckVerdict) -> Dependency {
+        Dependency {
+            check: Some(CheckSummary {
+                period: wire(10),
+                checkers: 12,
+                running: 1,
+                verdict: verdict.into(),
+                age: wire(3),
+                failures_in_a_row: 3,
+                next_in: wire(2),
+            }),
+            ..open()
+        }
+    }
+
+    #[test]
+    fn health_checks_are_a_line_of_the_card_and_a_word_in_the_table_where_they_fail() {
+        let card_ = card(Ink::Plain, &checked(CheckVerdict::Unhealthy));
+        let line = "  health checks   unhealthy; the last result 3.0 s ago, 3 failures in a row; \
+                    12 checkers every 10 s, 1 running, the next in 2.0 s\n";
+        assert!(card_.contains(line), "{card_}");
+        let unhealthy = checked(CheckVerdict::Unhealthy);
+        assert_eq!(why(&unhealthy), "health checks fail; 12 of 20 calls failed");
+        let healthy = checked(CheckVerdict::Healthy);
+        assert_eq!(why(&healthy), "12 of 20 calls failed");
+        let before = Dependency {
+            check: Some(CheckSummary {
+                period: wire(10),
+                verdict: CheckVerdict::Unknown.into(),
+                ..Default::default()
+            }),
+            ..open()
+        };
+        let card = card(Ink::Plain, &before);
+        let line = "unknown; no result yet; 0 checkers every 10 s, 0 running\n";
+        assert!(card.contains(line), "{card}");
     }
 
     #[test]

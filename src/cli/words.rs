@@ -2,7 +2,7 @@
 //! know is shown by its number, never guessed.
 
 use holdoff_client::proto::{
-    BreakerState, DenialReason, EventKind, OverrideKind, PolicySource, ReportReason,
+    BreakerState, CheckVerdict, DenialReason, EventKind, OverrideKind, PolicySource, ReportReason,
 };
 
 /// The state of a breaker.
@@ -34,6 +34,15 @@ pub fn report(value: i32) -> String {
 pub fn event(value: i32) -> String {
     match EventKind::try_from(value) {
         Ok(kind) => lower(kind.as_str_name(), "EVENT_KIND_").replace('-', " "),
+        Err(_) => unknown(value),
+    }
+}
+
+/// What health checks have found.
+pub fn verdict(value: i32) -> String {
+    match CheckVerdict::try_from(value) {
+        Ok(CheckVerdict::Unspecified) => "-".to_owned(),
+        Ok(verdict) => lower(verdict.as_str_name(), "CHECK_VERDICT_"),
         Err(_) => unknown(value),
     }
 }

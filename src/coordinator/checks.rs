@@ -1,13 +1,18 @@
 //! When checkers run their health checks.
 
 use holdoff_decision::{
-    Nanos,
-    check::{self, Finished, Plan, Verdict},
+    Nanos, Time,
+    check::{self, Checks, Finished, Plan, Verdict},
     policy::Check,
 };
 
-use super::{Caller, Coordinator, Key, Refusal};
-use crate::store::{Slot, Store};
+use super::{Caller, Coordinator, Event, EventKind, Key, Refusal, events};
+use crate::{
+    clock,
+    permit::DependencyId,
+    store::{Slot, Store},
+    telemetry::Counter,
+};
 
 /// One question of a checker.
 #[derive(Clone, Copy, Debug)]
@@ -50,10 +55,14 @@ impl<S: Store> Coordinator<S> {
         let planned = self
             .transact(id, ask.key, context.now, |slot| {
                 let policy = slot.policy.check.clone()?;
-                let checks = slot.checks.get_or_insert_default();
+                let checks = slot.checks_mut();
+                let taken = last.filter(|last| checks.awaits(checker, last.serial));
+                let before = Before::of(checks);
                 let plan = check::plan(&policy, checks, checker, last, context.now, context.sample);
                 let verdict = checks.verdict();
                 slot.record.touched = slot.record.touched.max(context.now);
+                self.count_check(&plan, taken);
+                self.tell_verdict(id, slot, &before, ask.checker, context.now);
                 Some((plan, verdict, policy.period))
             })
             .await?;
@@ -72,6 +81,89 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
+/// What was known before a result was taken.
+struct Before {
+    verdict: Verdict,
+    failures: u32,
+}
+
+impl Before {
+    fn of(checks: &Checks) -> Self {
+        Self {
+            verdict: checks.verdict(),
+            failures: checks.failures(),
+        }
+    }
+}
+
+impl<S: Store> Coordinator<S> {
+    fn count_check(&self, plan: &Plan, taken: Option<Finished>) {
+        self.telemetry.add(match plan {
+            Plan::Run { .. } => Counter::CheckPlanned,
+            Plan::Shared { .. } => Counter::CheckShared,
+        });
+        if let Some(taken) = taken {
+            self.telemetry.add(match taken.healthy {
+                true => Counter::CheckPassed,
+                false => Counter::CheckFailed,
+            });
+        }
+    }
+
+    /// Called while the record is held, so that verdicts are told in their order. The first
+    /// good result of a dependency is no news.
+    fn tell_verdict(
+        &self,
+        id: DependencyId,
+        slot: &Slot,
+        before: &Before,
+        checker: Caller<'_>,
+        now: Time,
+    ) {
+        let Some(checks) = slot.checks() else {
+            return;
+        };
+        let instance = checker.instance;
+        let (kind, detail) = match (before.verdict, checks.verdict()) {
+            (Verdict::Unknown | Verdict::Healthy, Verdict::Unhealthy) => {
+                let count = checks.failures();
+                let detail = format!(
+                    "{count} health checks failed in a row, the last one by instance {instance:?}"
+                );
+                (EventKind::CheckUnhealthy, detail)
+            }
+            (Verdict::Unhealthy, Verdict::Healthy) => {
+                let count = before.failures;
+                let detail = format!(
+                    "a health check by instance {instance:?} succeeded after {count} that failed"
+                );
+                (EventKind::CheckHealthy, detail)
+            }
+            (before, verdict) => {
+                if before != verdict {
+                    self.watchers.changed(id, &slot.name);
+                }
+                return;
+            }
+        };
+        if let Some(counter) = events::counter_of(kind) {
+            self.telemetry.add(counter);
+        }
+        self.hand_over(Event {
+            sequence: 0,
+            time: clock::to_wall(now),
+            kind,
+            namespace: slot.name.namespace.to_string(),
+            dependency: slot.name.dependency.to_string(),
+            states: None,
+            epoch: slot.record.breaker.epoch,
+            detail,
+            owner: String::new(),
+        });
+        self.watchers.changed(id, &slot.name);
+    }
+}
+
 /// Whether a dependency's checkers have not asked for so long that its schedule may go.
 pub fn may_be_dropped(slot: &Slot, idle_for: Nanos, now: holdoff_decision::Time) -> bool {
     let period = slot
@@ -80,5 +172,5 @@ pub fn may_be_dropped(slot: &Slot, idle_for: Nanos, now: holdoff_decision::Time)
         .as_ref()
         .map_or(Nanos::ZERO, |check: &Check| check.period);
     let silent_for = now.since(slot.record.touched);
-    slot.checks.is_none() || silent_for >= idle_for.max(Nanos(period.0.saturating_mul(3)))
+    slot.checks().is_none() || silent_for >= idle_for.max(Nanos(period.0.saturating_mul(3)))
 }

@@ -59,6 +59,12 @@ pub enum EventKind {
     CallerRefused,
     CallerRecovered,
     RampEnded,
+    CheckUnhealthy,
+    CheckHealthy,
+    CandidatePut,
+    CandidateDropped,
+    CandidatePromoted,
+    CandidateTripped,
 }
 
 /// See the module.
@@ -249,6 +255,9 @@ pub(super) fn counter_of(kind: EventKind) -> Option<Counter> {
         EventKind::Reopened => Some(Counter::Reopen),
         EventKind::Recovered => Some(Counter::Recovery),
         EventKind::ShadowTripped => Some(Counter::ShadowTrip),
+        EventKind::CheckUnhealthy => Some(Counter::CheckUnhealthy),
+        EventKind::CheckHealthy => Some(Counter::CheckHealthy),
+        EventKind::CandidateTripped => Some(Counter::CandidateTrip),
         EventKind::Probing
         | EventKind::OverrideSet
         | EventKind::OverrideCleared
@@ -263,6 +272,9 @@ pub(super) fn counter_of(kind: EventKind) -> Option<Counter> {
         | EventKind::CallerRefused
         | EventKind::CallerRecovered
         | EventKind::RampEnded
+        | EventKind::CandidatePut
+        | EventKind::CandidateDropped
+        | EventKind::CandidatePromoted
         | EventKind::Started => None,
     }
 }

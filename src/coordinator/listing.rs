@@ -7,7 +7,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use holdoff_decision::{
-    Record, State, Time,
+    Nanos, Policy, Record, State, Time,
+    check::{Checks, Summary},
     record::{Context, Override, Sample},
     view::{View, view},
 };
@@ -24,7 +25,21 @@ pub struct Shown {
     pub order: Option<Override>,
     /// False: only a policy names it.
     pub live: bool,
+    /// `None`: its policy plans no health checks.
+    pub check: Option<ShownCheck>,
+    /// Sessions that follow its state.
+    pub followers: u32,
+    /// The window of its budget.
+    pub budget_ttl: Nanos,
     pub now: Time,
+}
+
+/// The health checks of a dependency.
+#[derive(Clone, Copy, Debug)]
+pub struct ShownCheck {
+    /// The policy's.
+    pub period: Nanos,
+    pub summary: Summary,
 }
 
 /// Which dependencies.
@@ -117,7 +132,10 @@ impl<S: Store> Coordinator<S> {
             )
             .await;
         match seen {
-            Ok(shown) => Ok(shown),
+            Ok(shown) => Ok(Shown {
+                followers: self.watchers.followers(self.id(key)),
+                ..shown
+            }),
             Err(_) => self.show_named(key, &context),
         }
     }
@@ -145,6 +163,9 @@ impl<S: Store> Coordinator<S> {
             view: view(policy, &blank, context),
             order: None,
             live: false,
+            check: shown_check(policy, None, context.now),
+            followers: 0,
+            budget_ttl: policy.budget.ttl,
             now: context.now,
         })
     }
@@ -177,7 +198,7 @@ impl<S: Store> Coordinator<S> {
         Context {
             now: self.clock.now(),
             sample: Sample::default(),
-            restarted: self.restarted,
+            restarted: Some(self.restarted),
         }
     }
 }
@@ -197,8 +218,20 @@ fn shown(slot: &Slot, context: &Context) -> Shown {
         view: view(&slot.policy, &slot.record, context),
         order: slot.record.order_at(context.now).cloned(),
         live: true,
+        check: shown_check(&slot.policy, slot.checks(), context.now),
+        followers: 0,
+        budget_ttl: slot.policy.budget.ttl,
         now: context.now,
     }
+}
+
+fn shown_check(policy: &Policy, checks: Option<&Checks>, now: Time) -> Option<ShownCheck> {
+    let check = policy.check.as_ref()?;
+    let summary = checks.map_or(Summary::NOTHING, |checks| checks.summary(check, now));
+    Some(ShownCheck {
+        period: check.period,
+        summary,
+    })
 }
 
 fn keep_smallest(page: &mut BTreeSet<Box<str>>, name: &str, limit: usize) {

@@ -1,17 +1,23 @@
 //! What operators do. A mutation is on disk, with its audit record, before it takes effect.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use holdoff_decision::{
     Nanos, operate,
     record::{Override, OverrideKind},
 };
 
-use super::{Actor, Coordinator, Event, EventKind, Key, Refusal, Shown, Who, policies::InForce};
+use super::{
+    Actor, Coordinator, Event, EventKind, Key, Refusal, Shown, Who, candidates::Candidate,
+    observing::Ordered, policies::InForce,
+};
 use crate::{
     durable::{self, AuditEntry, AuditRecord, Change, StoredPolicy, TimeLeft},
     permit::DependencyId,
-    policy::{EntryView, Explained, Finding, Overlay, PolicySet, watch::Reading},
+    policy::{EntryView, Explained, Finding, Overlay, PolicySet, Traffic, watch::Reading},
     store::{Slot, Store, StoreError},
     telemetry::Counter,
 };
@@ -75,6 +81,7 @@ impl<S: Store> Coordinator<S> {
         };
         self.note_expiry(order.expires, id);
         self.transact(id, key, now, |slot| {
+            self.observed_order(id, slot, Ordered::Forced(&order), now);
             operate::set_override(&mut slot.record, order.clone(), now);
             self.tell_changes(id, slot, Who::Operator(actor), now);
         })
@@ -102,6 +109,7 @@ impl<S: Store> Coordinator<S> {
         )
         .await?;
         self.change(key, actor, |slot, now| {
+            self.observed_order(self.id(key), slot, Ordered::Released, now);
             operate::clear_override(&mut slot.record, now);
         })
         .await?;
@@ -125,6 +133,7 @@ impl<S: Store> Coordinator<S> {
         )
         .await?;
         self.change(key, actor, |slot, now| {
+            self.observed_order(self.id(key), slot, Ordered::Reset, now);
             operate::reset(&mut slot.record, now)
         })
         .await?;
@@ -139,9 +148,9 @@ impl<S: Store> Coordinator<S> {
         if self.show(key).await?.view.held_for.is_none() {
             return Err(nothing(key, "hold"));
         }
-        let record_only = Change::RecordOnly;
+        let change = Change::ForgetHold(durable_key(key));
         self.commit(
-            record_only,
+            change,
             "ClearHold",
             key.namespace,
             key.dependency,
@@ -150,7 +159,10 @@ impl<S: Store> Coordinator<S> {
         )
         .await?;
         self.change(key, actor, |slot, now| {
+            self.observed_order(self.id(key), slot, Ordered::HoldCleared, now);
             operate::clear_hold(&mut slot.record, now);
+            // What was handed over since the commit has the hold still.
+            self.keep(slot, now);
         })
         .await?;
         self.hand_over(self.event(EventKind::HoldCleared, key.namespace, key.dependency, actor));
@@ -179,9 +191,13 @@ impl<S: Store> Coordinator<S> {
             name: name.to_owned(),
             text: document.to_owned(),
         });
-        let next = load(in_force.sources.clone(), overlays)
-            .await
-            .map_err(Refusal::BadPolicy)?;
+        let next = load(
+            in_force.sources.clone(),
+            overlays,
+            in_force.candidates.clone(),
+        )
+        .await
+        .map_err(Refusal::BadPolicy)?;
         let stored = StoredPolicy {
             document: document.to_owned(),
             owner: actor.owner.to_owned(),
@@ -211,9 +227,13 @@ impl<S: Store> Coordinator<S> {
         if overlays.len() == in_force.overlays.len() {
             return Err(unknown_policy(namespace, name));
         }
-        let next = load(in_force.sources.clone(), overlays)
-            .await
-            .map_err(Refusal::BadPolicy)?;
+        let next = load(
+            in_force.sources.clone(),
+            overlays,
+            in_force.candidates.clone(),
+        )
+        .await
+        .map_err(Refusal::BadPolicy)?;
         let change = Change::DeletePolicy(durable::Key::new(namespace, name));
         self.commit(change, "DeletePolicy", namespace, name, actor, "delete")
             .await?;
@@ -227,7 +247,14 @@ impl<S: Store> Coordinator<S> {
         let _one_at_a_time = self.changing.lock().await;
         let in_force = self.policies.in_force();
         let loaded = match reading {
-            Ok(sources) => load(sources, in_force.overlays.clone()).await,
+            Ok(sources) => {
+                load(
+                    sources,
+                    in_force.overlays.clone(),
+                    in_force.candidates.clone(),
+                )
+                .await
+            }
             Err(findings) => Err(findings),
         };
         let nobody = Actor {
@@ -280,16 +307,20 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Checks a whole policy file: what would be refused, or else what is worth a look.
-    pub fn check_policy(&self, document: &str) -> (bool, Vec<Finding>) {
+    /// Checks a whole policy file: what would be refused, or else what cannot work.
+    pub async fn check_policy(&self, document: String, traffic: Traffic) -> Vec<Finding> {
         let source = crate::policy::Source {
             name: "document".into(),
-            text: document.into(),
+            text: document,
         };
-        match PolicySet::load(&[source], &[]) {
-            Ok(set) => (true, crate::policy::check(&set)),
-            Err(findings) => (false, findings),
-        }
+        // On a thread of its own: it runs the rules over minutes of stated traffic.
+        let checked = tokio::task::spawn_blocking(move || {
+            match PolicySet::load(std::slice::from_ref(&source), &[]) {
+                Ok(set) => crate::policy::check(&set, &traffic),
+                Err(findings) => findings,
+            }
+        });
+        checked.await.unwrap_or_else(not_checked)
     }
 
     /// A page of audit records.
@@ -342,7 +373,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    async fn commit(
+    pub(super) async fn commit(
         &self,
         change: Change,
         action: &str,
@@ -370,13 +401,13 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    fn exchange(&self, next: InForce) {
+    pub(super) fn exchange(&self, next: InForce) {
         self.policies.exchange(next);
         self.generation.fetch_add(1, Ordering::Release);
         self.watchers.all_changed();
     }
 
-    fn entry(&self, namespace: &str, name: &str) -> Result<EntryView, Refusal> {
+    pub(super) fn entry(&self, namespace: &str, name: &str) -> Result<EntryView, Refusal> {
         let entry = self
             .entries(namespace)?
             .into_iter()
@@ -384,7 +415,13 @@ impl<S: Store> Coordinator<S> {
         entry.ok_or_else(|| unknown_policy(namespace, name))
     }
 
-    fn event(&self, kind: EventKind, namespace: &str, name: &str, actor: Actor<'_>) -> Event {
+    pub(super) fn event(
+        &self,
+        kind: EventKind,
+        namespace: &str,
+        name: &str,
+        actor: Actor<'_>,
+    ) -> Event {
         Event {
             sequence: 0,
             time: self.clock.wall(),
@@ -400,24 +437,26 @@ impl<S: Store> Coordinator<S> {
 }
 
 /// Checks policies on a thread of its own: a large file takes a while, and this one decides.
-async fn load(
+pub(super) async fn load(
     sources: Vec<crate::policy::Source>,
     overlays: Vec<Overlay>,
+    candidates: Vec<Arc<Candidate>>,
 ) -> Result<InForce, Vec<Finding>> {
-    let loaded = tokio::task::spawn_blocking(move || InForce::load(sources, overlays)).await;
-    loaded.unwrap_or_else(|failed| {
-        Err(vec![Finding::of_file(
-            crate::policy::API,
-            format!("not checked: {failed}"),
-        )])
-    })
+    let loaded =
+        tokio::task::spawn_blocking(move || InForce::load(sources, overlays, candidates)).await;
+    loaded.unwrap_or_else(|failed| Err(not_checked(failed)))
+}
+
+fn not_checked(failed: tokio::task::JoinError) -> Vec<Finding> {
+    let message = format!("not checked: {failed}");
+    vec![Finding::of_file(crate::policy::API, message)]
 }
 
 fn durable_key(key: Key<'_>) -> durable::Key {
     durable::Key::new(key.namespace, key.dependency)
 }
 
-fn without(overlays: &[Overlay], namespace: &str, name: &str) -> Vec<Overlay> {
+pub(super) fn without(overlays: &[Overlay], namespace: &str, name: &str) -> Vec<Overlay> {
     let other = |overlay: &&Overlay| overlay.namespace != namespace || overlay.name != name;
     overlays.iter().filter(other).cloned().collect()
 }

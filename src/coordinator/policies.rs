@@ -1,4 +1,5 @@
-//! The policies in force: those of files, with those put over the API laid over them.
+//! The policies in force: those of files, with those put over the API laid over them, and the
+//! candidates that are tried beside them.
 
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use holdoff_decision::{
     policy::{Mode, PushbackScope},
 };
 
+use super::candidates::Candidate;
 use crate::{
     policy::{Finding, Named, Overlay, PolicySet, Source},
     store::Limits,
@@ -27,6 +29,7 @@ pub struct InForce {
     pub set: PolicySet,
     pub sources: Vec<Source>,
     pub overlays: Vec<Overlay>,
+    pub candidates: Vec<Arc<Candidate>>,
 }
 
 /// What one name gets.
@@ -35,6 +38,8 @@ pub struct Resolved {
     pub policy: Arc<Policy>,
     /// Whether a dependency of this name may be made.
     pub may_appear: bool,
+    /// The number of the candidate that is tried beside it, and its policy.
+    pub candidate: Option<(u64, Arc<Policy>)>,
     pub limits: Limits,
 }
 
@@ -64,7 +69,12 @@ impl Policies {
         } else {
             policy
         };
+        let candidate = match in_force.candidates.is_empty() || settings.bypass() {
+            true => None,
+            false => in_force.candidate_of(namespace, dependency),
+        };
         Some(Resolved {
+            candidate,
             policy: Arc::clone(policy),
             may_appear: settings.auto_create() || named != Named::Defaults,
             limits: Limits {
@@ -88,13 +98,35 @@ impl Policies {
 impl InForce {
     /// # Errors
     /// Everything that is wrong with them.
-    pub fn load(sources: Vec<Source>, overlays: Vec<Overlay>) -> Result<Self, Vec<Finding>> {
+    pub fn load(
+        sources: Vec<Source>,
+        overlays: Vec<Overlay>,
+        candidates: Vec<Arc<Candidate>>,
+    ) -> Result<Self, Vec<Finding>> {
         let set = PolicySet::load(&sources, &overlays)?;
+        let laid = |candidate: Arc<Candidate>| Arc::new(candidate.laid_on(&sources, &overlays));
         Ok(Self {
+            candidates: candidates.into_iter().map(laid).collect(),
             set,
             sources,
             overlays,
         })
+    }
+
+    /// The candidate that a dependency gets: the nearest one that applies.
+    fn candidate_of(&self, namespace: &str, dependency: &str) -> Option<(u64, Arc<Policy>)> {
+        let applying = self.candidates.iter().filter_map(|candidate| {
+            let policy = candidate.policy_of(namespace, dependency)?;
+            Some((candidate, policy))
+        });
+        let nearest = applying.max_by_key(|(candidate, _)| {
+            let is_pattern = candidate.name.ends_with('*');
+            (
+                !candidate.name.is_empty() && !is_pattern,
+                candidate.name.len(),
+            )
+        });
+        nearest.map(|(candidate, policy)| (candidate.number, policy))
     }
 }
 

@@ -19,6 +19,10 @@ pub enum Refusal {
     },
     #[error("no policy is stored for `{name}` in namespace `{namespace}`")]
     UnknownPolicy { namespace: String, name: String },
+    #[error("no candidate is put for `{name}` in namespace `{namespace}`")]
+    UnknownCandidate { namespace: String, name: String },
+    #[error("the service has its {0} candidates already; promote or drop one")]
+    TooManyCandidates(usize),
     /// Its policy plans no health checks.
     #[error("the policy of `{0}` has no `check`; set check.period")]
     NoCheck(String),

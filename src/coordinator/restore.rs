@@ -1,15 +1,18 @@
 //! How a coordinator begins: with what the data directory kept of the run before.
 
-use std::sync::{Mutex, atomic::AtomicU32};
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU32, AtomicU64},
+};
 
 use holdoff_decision::{
-    Nanos, Record, Time,
+    Nanos, Record, Restart, Time,
     breaker::{Cause, Phase},
     operate::{self, Checkpoint},
     record::{Override, OverrideKind},
 };
 
-use super::{Coordinator, Event, EventKind, Events, Key, Policies, policies::InForce};
+use super::{Coordinator, Event, EventKind, Events, Key, Policies, candidates, policies::InForce};
 use crate::{
     clock::{self, Clock},
     durable::{self, Durable, Opened, Restored},
@@ -51,7 +54,9 @@ impl<S: Store> Coordinator<S> {
             opened,
         } = parts;
         let Opened { durable, state } = opened;
-        let in_force = InForce::load(sources, overlays(&state))?;
+        let candidates = candidates::restored(&state);
+        let first_number = candidates.len() as u64;
+        let in_force = InForce::load(sources, overlays(&state), candidates)?;
         let now = clock.now();
         let coordinator = Self {
             store,
@@ -59,18 +64,32 @@ impl<S: Store> Coordinator<S> {
             generation: AtomicU32::new(1),
             entropy,
             permits: PermitCodec::new(state.permit_key.0, state.boot),
-            restarted: (!state.first_start).then_some(now),
+            restarted: Restart {
+                at: now,
+                has_predecessor: !state.first_start,
+            },
             durable,
             events: Events::default(),
             watchers: Default::default(),
             sequences: Default::default(),
             expiries: Mutex::default(),
             telemetry: Telemetry::default(),
+            candidates: AtomicU64::new(first_number),
+            trials: Default::default(),
+            recorder: None,
             changing: tokio::sync::Mutex::default(),
             ordering: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             clock,
         };
-        let warnings = coordinator.restore(&state, now).await;
+        let mut warnings = coordinator.restore(&state, now).await;
+        warnings.extend(
+            coordinator
+                .policies
+                .in_force()
+                .candidates
+                .iter()
+                .filter_map(|it| it.warning()),
+        );
         coordinator.hand_over(Event {
             sequence: 0,
             time: coordinator.clock.wall(),
@@ -96,16 +115,21 @@ impl<S: Store> Coordinator<S> {
         let mut warnings = Vec::new();
         for (key, kept) in &state.breakers {
             let checkpoint = checkpoint(kept);
+            let held_until = kept.hold.map(|hold| now + Nanos::from(hold.left));
             let restored = self
                 .restore_record(key, now, |record| {
-                    *record = operate::restore(&checkpoint, now)
+                    *record = operate::restore(&checkpoint, now);
+                    if let Some(until) = held_until {
+                        record.hold_until(until);
+                    }
                 })
                 .await;
-            if let Err(refusal) = restored {
-                warnings.push(format!(
-                    "the open breaker of `{}` is not restored: {refusal}",
+            match restored {
+                Ok(id) => self.note_expiry(held_until, id),
+                Err(refusal) => warnings.push(format!(
+                    "the open breaker or the hold of `{}` is not restored: {refusal}",
                     key.name
-                ));
+                )),
             }
         }
         for (key, kept) in &state.overrides {
@@ -147,8 +171,13 @@ impl<S: Store> Coordinator<S> {
             dependency: &key.name,
         };
         let id = self.id(key);
-        self.transact(id, key, now, |slot| change(&mut slot.record))
-            .await?;
+        self.transact(id, key, now, |slot| {
+            change(&mut slot.record);
+            // A candidate begins beside what was restored, with the next that happens.
+            slot.put_shadow(None);
+            slot.generation = slot.generation.wrapping_sub(1);
+        })
+        .await?;
         Ok(id)
     }
 }
@@ -190,9 +219,14 @@ fn order(kept: &durable::Override, now: Time) -> Override {
 }
 
 fn started(state: &Restored) -> String {
-    let (breakers, overrides) = (state.breakers.len(), state.overrides.len());
+    let kept = || state.breakers.iter().map(|(_, kept)| kept);
+    let breakers = kept().filter(|kept| kept.phase != durable::BreakerPhase::Closed);
+    let holds = kept().filter(|kept| kept.hold.is_some());
     format!(
-        "boot {}; {breakers} breakers and {overrides} overrides restored",
-        state.boot
+        "boot {}; restored: breakers {}, holds {}, overrides {}",
+        state.boot,
+        breakers.count(),
+        holds.count(),
+        state.overrides.len()
     )
 }

@@ -7,6 +7,7 @@ use holdoff_decision::{Nanos, view::is_idle};
 
 use super::{Coordinator, Who, checks::may_be_dropped};
 use crate::{
+    candidate::Happening,
     store::{Store, StoreError},
     telemetry::Counter,
 };
@@ -46,7 +47,7 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Ends the overrides whose time has come.
+    /// Ends the overrides whose time has come, and forgets the holds that are over.
     pub async fn end_overrides_once(&self) {
         let context = self.context();
         let due = {
@@ -67,8 +68,16 @@ impl<S: Store> Coordinator<S> {
                     "",
                     |_| Err(StoreError::Unknown),
                     |slot| {
+                        let before = self.before(slot, 0, &context);
                         slot.record.advance(&slot.policy, &context);
+                        if let Some(before) = before {
+                            self.observe(id, slot, Happening::Advanced, &before, &context);
+                        }
                         self.tell_changes(id, slot, Who::Nobody, context.now);
+                        if slot.record.held_until() <= context.now {
+                            // Of a hold that is over nothing need be kept.
+                            self.keep(slot, context.now);
+                        }
                     },
                 )
                 .await;
@@ -86,8 +95,13 @@ impl<S: Store> Coordinator<S> {
     /// Drops the dependencies that were idle for so long; says how many.
     pub fn drop_idle_once(&self, idle_for: Nanos) -> usize {
         let now = self.clock.now();
+        let in_force = self.policies.in_force();
         let dropped = self.store.evict(&mut |slot| {
-            is_idle(&slot.record, idle_for, now) && may_be_dropped(slot, idle_for, now)
+            let drops = is_idle(&slot.record, idle_for, now) && may_be_dropped(slot, idle_for, now);
+            if let Some(shadow) = slot.shadow().filter(|_| drops) {
+                in_force.keep_numbers(shadow);
+            }
+            drops
         });
         self.telemetry
             .add_many(Counter::Evicted, dropped.len() as u64);

@@ -6,9 +6,9 @@ use redb::{ReadableTable, WriteTransaction};
 
 use super::{
     audit::{AuditEntry, AuditHead, AuditRecord},
-    datafile::{AUDIT, AUDIT_OF, DataFile, Fault, Kept, META, meta, seal, set_meta},
+    datafile::{AUDIT, AUDIT_OF, DataFile, Fault, Kept, META, meta, seal, set_meta, unseal},
     encoding,
-    record::{BreakerCheckpoint, BreakerPhase, Change, Key, LastWrite},
+    record::{BreakerCheckpoint, Change, Key, LastWrite},
 };
 
 /// A commit as it waits; tickets rise in the order of the calls.
@@ -66,12 +66,23 @@ impl Batch<'_> {
         })
     }
 
-    /// Checkpoints of before a reset of the same dependency are void, whichever was taken first.
+    /// Checkpoints of before a reset of the same dependency are void, whichever was taken first;
+    /// so are the holds of those before the end of a hold.
     fn write_checkpoints(&self, transaction: &WriteTransaction) -> Result<(), Fault> {
         let mut forgotten: HashMap<&Key, u64> = HashMap::new();
+        let mut released: HashMap<&Key, u64> = HashMap::new();
         for Ordered { ticket, change, .. } in self.commits {
-            if let Change::ForgetBreaker(key) = change {
-                forgotten.insert(key, *ticket);
+            match change {
+                Change::ForgetBreaker(key) => drop(forgotten.insert(key, *ticket)),
+                Change::ForgetHold(key) => drop(released.insert(key, *ticket)),
+                Change::SetOverride(..)
+                | Change::ClearOverride(_)
+                | Change::PutPolicy(..)
+                | Change::DeletePolicy(_)
+                | Change::PutCandidate(..)
+                | Change::DeleteCandidate(_)
+                | Change::PromoteCandidate(..)
+                | Change::RecordOnly => {}
             }
         }
         let kept = Kept::Breakers;
@@ -80,12 +91,14 @@ impl Batch<'_> {
             if forgotten.get(key).is_some_and(|reset| ticket < reset) {
                 continue;
             }
+            let mut checkpoint = *checkpoint;
+            if released.get(key).is_some_and(|end| ticket < end) {
+                checkpoint.hold = None;
+            }
             let place = (&*key.namespace, &*key.name);
-            match checkpoint.phase {
-                BreakerPhase::Closed => drop(table.remove(place)?),
-                BreakerPhase::Open | BreakerPhase::HalfOpen => {
-                    table.insert(place, seal(kept, key, checkpoint)?.as_slice())?;
-                }
+            match checkpoint.is_worth_keeping() {
+                false => drop(table.remove(place)?),
+                true => drop(table.insert(place, seal(kept, key, &checkpoint)?.as_slice())?),
             }
         }
         Ok(())
@@ -105,19 +118,48 @@ impl Batch<'_> {
     }
 }
 
-fn apply(transaction: &WriteTransaction, change: &Change) -> Result<Option<Undo>, Fault> {
-    use Kept::{Breakers, Overrides, Policies};
+fn apply(transaction: &WriteTransaction, change: &Change) -> Result<Vec<Undo>, Fault> {
+    use Kept::{Breakers, Candidates, Overrides, Policies};
     let (kept, key, value) = match change {
         Change::SetOverride(key, order) => (Overrides, key, Some(seal(Overrides, key, order)?)),
         Change::ClearOverride(key) => (Overrides, key, None),
         Change::PutPolicy(key, policy) => (Policies, key, Some(seal(Policies, key, policy)?)),
         Change::DeletePolicy(key) => (Policies, key, None),
+        Change::PutCandidate(key, policy) => {
+            (Candidates, key, Some(seal(Candidates, key, policy)?))
+        }
+        Change::DeleteCandidate(key) => (Candidates, key, None),
+        Change::PromoteCandidate(key, policy) => {
+            let mut undo = apply(transaction, &Change::DeleteCandidate(key.clone()))?;
+            let put = Change::PutPolicy(key.clone(), policy.clone());
+            undo.extend(apply(transaction, &put)?);
+            return Ok(undo);
+        }
         Change::ForgetBreaker(key) => (Breakers, key, None),
-        Change::RecordOnly => return Ok(None),
+        Change::ForgetHold(key) => (Breakers, key, without_hold(transaction, key)?),
+        Change::RecordOnly => return Ok(Vec::new()),
     };
     let before = put(transaction, kept, key, value.as_deref())?;
     let key = key.clone();
-    Ok(Some(Undo { kept, key, before }))
+    Ok(vec![Undo { kept, key, before }])
+}
+
+/// What is left of a checkpoint without its hold.
+fn without_hold(transaction: &WriteTransaction, key: &Key) -> Result<Option<Vec<u8>>, Fault> {
+    let kept = Kept::Breakers;
+    let table = transaction.open_table(kept.table())?;
+    let place = (&*key.namespace, &*key.name);
+    let Some(sealed) = table.get(place)? else {
+        return Ok(None);
+    };
+    let parts = [key.namespace.as_bytes(), key.name.as_bytes()];
+    let found: BreakerCheckpoint = unseal(kept.name(), &parts, sealed.value(), place)?;
+    let left = BreakerCheckpoint {
+        hold: None,
+        ..found
+    };
+    let worth = left.is_worth_keeping();
+    worth.then(|| seal(kept, key, &left)).transpose()
 }
 
 /// Sets or removes one entry and returns what it was.

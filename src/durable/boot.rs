@@ -30,8 +30,11 @@ pub struct Restored {
     pub permit_key: PermitKey,
     /// Those that still hold; a lapsed one is gone from the file too.
     pub overrides: Vec<(Key, Override)>,
+    /// Open and half-open ones, and those of dependencies that are held.
     pub breakers: Vec<(Key, BreakerCheckpoint)>,
     pub policies: Vec<(Key, StoredPolicy)>,
+    /// Policies that are tried beside the live ones.
+    pub candidates: Vec<(Key, StoredPolicy)>,
     pub audit_head: AuditHead,
     /// Of the run before; absent at the first start. Unless it is clean, the gap since is unknown.
     pub last_write: Option<LastWrite>,
@@ -41,6 +44,14 @@ pub struct Restored {
 }
 
 impl Restored {
+    /// Epochs of this run are above it, so that what was counted under an epoch of the run
+    /// before is stale in this one. Ten thousand transitions of one dependency fit in a run.
+    pub fn epochs_before(&self) -> u64 {
+        const RUNS: u64 = 1_000_000;
+        const EPOCHS: u64 = 10_000;
+        self.boot.saturating_sub(1) % RUNS * EPOCHS
+    }
+
     pub(super) fn first(boot: u64, start: Start) -> Self {
         Self {
             boot,
@@ -49,6 +60,7 @@ impl Restored {
             overrides: Vec::new(),
             breakers: Vec::new(),
             policies: Vec::new(),
+            candidates: Vec::new(),
             audit_head: AuditHead::EMPTY,
             last_write: None,
             rolled_back: false,
@@ -94,6 +106,7 @@ fn restore(
 ) -> Result<(Restored, Mark), Fault> {
     let (mut restored, mark) = read_meta(transaction, start, witnessed)?;
     restored.policies = read_all(transaction, Kept::Policies)?;
+    restored.candidates = read_all(transaction, Kept::Candidates)?;
     restored.overrides = read_all::<Override>(transaction, Kept::Overrides)?
         .into_iter()
         .map(|(key, order)| (key, rebased_override(order, start.wall_now)))
@@ -103,9 +116,13 @@ fn restore(
     restored.overrides.retain(|(_, order)| !lapsed(order));
     restored.breakers = read_all(transaction, Kept::Breakers)?;
     for (_, checkpoint) in &mut restored.breakers {
-        checkpoint.open = checkpoint.open.rebased(start.wall_now);
+        *checkpoint = checkpoint.rebased(start.wall_now);
     }
-    rewrite(transaction, Kept::Breakers, &restored.breakers, |_| false)?;
+    let over = |checkpoint: &BreakerCheckpoint| !checkpoint.is_worth_keeping();
+    rewrite(transaction, Kept::Breakers, &restored.breakers, over)?;
+    restored
+        .breakers
+        .retain(|(_, checkpoint)| !over(checkpoint));
     set_meta(transaction, "boot", &mark.boot)?;
     set_meta(transaction, "write", &mark.write)?;
     let last_write = LastWrite {

@@ -38,16 +38,24 @@ pub(super) enum Kept {
     Overrides,
     Breakers,
     Policies,
+    /// Policies that are tried beside the live ones.
+    Candidates,
 }
 
 impl Kept {
-    pub const ALL: [Self; 3] = [Self::Overrides, Self::Breakers, Self::Policies];
+    pub const ALL: [Self; 4] = [
+        Self::Overrides,
+        Self::Breakers,
+        Self::Policies,
+        Self::Candidates,
+    ];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Overrides => "overrides",
             Self::Breakers => "breakers",
             Self::Policies => "policies",
+            Self::Candidates => "candidates",
         }
     }
 
@@ -195,7 +203,11 @@ fn copy<K: redb::Key + 'static, V: redb::Value + 'static>(
     to: &WriteTransaction,
     table: TableDefinition<'static, K, V>,
 ) -> Result<(), Fault> {
-    let source = from.open_table(table)?;
+    let source = match from.open_table(table) {
+        // A file of a version that did not know it, and that was not opened since.
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(()),
+        opened => opened?,
+    };
     let mut target = to.open_table(table)?;
     for entry in source.iter()? {
         let (key, value) = entry?;

@@ -80,13 +80,13 @@ pub struct Override {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BreakerPhase {
-    /// Not stored: a dependency without an entry is closed.
+    /// Stored with a hold only: a dependency without an entry is closed.
     Closed,
     Open,
     HalfOpen,
 }
 
-/// A breaker, as of one transition.
+/// A breaker, and the hold of its dependency, as of one transition or the beginning of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BreakerCheckpoint {
     pub phase: BreakerPhase,
@@ -95,6 +95,30 @@ pub struct BreakerCheckpoint {
     pub trips: u32,
     /// Until the first probe; zero unless open.
     pub open: TimeLeft,
+    /// Until calls may go again, where the dependency asked its callers to wait. A program that
+    /// does not know of holds ignores it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<TimeLeft>,
+}
+
+impl BreakerCheckpoint {
+    /// Whether there is anything in it to be kept.
+    pub(super) fn is_worth_keeping(&self) -> bool {
+        match self.phase {
+            BreakerPhase::Open | BreakerPhase::HalfOpen => true,
+            BreakerPhase::Closed => self.hold.is_some(),
+        }
+    }
+
+    /// The same as of `now`, without a hold that has ended.
+    pub(super) fn rebased(self, now: SystemTime) -> Self {
+        let hold = self.hold.map(|hold| hold.rebased(now));
+        Self {
+            open: self.open.rebased(now),
+            hold: hold.filter(|hold| !hold.left.is_zero()),
+            ..self
+        }
+    }
 }
 
 /// A policy put over the API.
@@ -115,8 +139,15 @@ pub enum Change {
     ClearOverride(Key),
     PutPolicy(Key, StoredPolicy),
     DeletePolicy(Key),
+    /// A policy that is tried beside the live one.
+    PutCandidate(Key, StoredPolicy),
+    DeleteCandidate(Key),
+    /// A candidate becomes the policy: it is stored as one, and is a candidate no more.
+    PromoteCandidate(Key, StoredPolicy),
     /// A reset: the checkpoint goes, and those of this dependency handed over before are void.
     ForgetBreaker(Key),
+    /// The hold goes from the checkpoint, and from those handed over before.
+    ForgetHold(Key),
     /// The action has no stored effect, or the effect is already there.
     RecordOnly,
 }

@@ -104,6 +104,15 @@ pub(super) fn breaker(phase: BreakerPhase, epoch: u64, left: Duration) -> Breake
         epoch,
         trips: 1,
         open: TimeLeft { left, at: noon() },
+        hold: None,
+    }
+}
+
+pub(super) fn held(phase: BreakerPhase, epoch: u64, left: Duration) -> BreakerCheckpoint {
+    let hold = Some(TimeLeft { left, at: noon() });
+    BreakerCheckpoint {
+        hold,
+        ..breaker(phase, epoch, Duration::ZERO)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Writes what clients are answered.
 
 use holdoff_decision::{
-    Denial, DenialReason, Grant, Nanos, Reported, State,
+    Denial, Grant, Nanos, Reported, State,
     check::{Plan, Verdict},
 };
 
 use crate::{
+    comparison::denial_reason,
     coordinator::{Decision, Planned},
     proto,
 };
@@ -45,30 +46,6 @@ fn denial(denial: &Denial) -> proto::Denial {
         reason: denial_reason(denial.reason).into(),
         retry_after: denial.retry_after.map(span),
         detail: denial.to_string(),
-    }
-}
-
-fn denial_reason(reason: DenialReason) -> proto::DenialReason {
-    match reason {
-        DenialReason::ForcedOpen => proto::DenialReason::ForcedOpen,
-        DenialReason::Pushback => proto::DenialReason::Pushback,
-        DenialReason::PushbackTooLong => proto::DenialReason::PushbackTooLong,
-        DenialReason::NotRetryable => proto::DenialReason::NotRetryable,
-        DenialReason::RetriedBelow => proto::DenialReason::RetriedBelow,
-        DenialReason::AttemptsExhausted => proto::DenialReason::AttemptsExhausted,
-        DenialReason::RetryUnsafe => proto::DenialReason::RetryUnsafe,
-        DenialReason::HedgeRefused => proto::DenialReason::HedgeRefused,
-        DenialReason::Held => proto::DenialReason::Held,
-        DenialReason::BreakerOpen => proto::DenialReason::BreakerOpen,
-        DenialReason::ProbeInProgress => proto::DenialReason::ProbeInProgress,
-        DenialReason::RateLimited => proto::DenialReason::RateLimited,
-        DenialReason::Deadline => proto::DenialReason::Deadline,
-        DenialReason::BudgetExhausted => proto::DenialReason::BudgetExhausted,
-        DenialReason::Duplicate => proto::DenialReason::Duplicate,
-        DenialReason::PermitVoid => proto::DenialReason::PermitVoid,
-        DenialReason::CallerFault => proto::DenialReason::CallerFault,
-        DenialReason::Recovering => proto::DenialReason::Recovering,
-        DenialReason::CalendarFull => proto::DenialReason::CalendarFull,
     }
 }
 
@@ -126,19 +103,19 @@ pub fn planned(planned: Planned) -> proto::PlanCheckResponse {
             age,
             ask_again,
         } => Wire::Shared(proto::CheckShared {
-            verdict: check_verdict(verdict).into(),
+            verdict: verdict_of_checks(verdict).into(),
             age: age.map(span),
             ask_again: Some(span(ask_again)),
         }),
     };
     proto::PlanCheckResponse {
-        verdict: check_verdict(planned.verdict).into(),
+        verdict: verdict_of_checks(planned.verdict).into(),
         plan: Some(plan),
         period: Some(span(planned.period)),
     }
 }
 
-fn check_verdict(verdict: Verdict) -> proto::CheckVerdict {
+pub fn verdict_of_checks(verdict: Verdict) -> proto::CheckVerdict {
     match verdict {
         Verdict::Unknown => proto::CheckVerdict::Unknown,
         Verdict::Healthy => proto::CheckVerdict::Healthy,

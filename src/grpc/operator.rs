@@ -1,18 +1,19 @@
 //! The RPCs of operators.
 
 mod asked;
+mod candidates;
+mod checked;
 
 use std::{future::Future, sync::Arc, time::SystemTime};
 
 use tokio::sync::watch::Receiver;
 use tonic::{Request, Response, Status};
 
-use self::asked::{actor, key, page_size, selector};
+use self::asked::{actor, after_policy, key, page_size, policy_token, selector};
 use super::{ending::Ending, read, shown, status, watch};
 use crate::{
     coordinator::{Coordinator, Event, Filter, Refusal, Shown},
     durable::DurableError,
-    policy::Finding,
     proto::{self, operator_service_server::OperatorService},
     store::Store,
 };
@@ -223,16 +224,7 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::ListPoliciesRequest>,
     ) -> Answer<proto::ListPoliciesResponse> {
-        let request = request.get_ref();
-        answer(read::namespace(&request.namespace).and_then(|namespace| {
-            let entries = self.coordinator.entries(namespace)?;
-            let policies = entries
-                .into_iter()
-                .map(|entry| shown::policy(namespace, entry));
-            Ok(proto::ListPoliciesResponse {
-                policies: policies.collect(),
-            })
-        }))
+        answer(self.policies(request.get_ref()))
     }
 
     async fn get_policy(
@@ -283,20 +275,45 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::CheckPolicyRequest>,
     ) -> Answer<proto::CheckPolicyResponse> {
-        let document = &request.get_ref().document;
-        answer(read::limited("document", document, FILE_MAX).map(|()| {
-            let (taken, findings) = self.coordinator.check_policy(document);
-            let severity = match taken {
-                true => proto::FindingSeverity::Warning,
-                false => proto::FindingSeverity::Error,
-            };
-            let findings = findings
-                .into_iter()
-                .map(|finding| written(finding, severity));
-            proto::CheckPolicyResponse {
-                findings: findings.collect(),
-            }
-        }))
+        answer(checked::check(&self.coordinator, request.into_inner()).await)
+    }
+
+    async fn put_candidate(
+        &self,
+        request: Request<proto::PutCandidateRequest>,
+    ) -> Answer<proto::PutCandidateResponse> {
+        let coordinator = Arc::clone(&self.coordinator);
+        answer(carried_through(candidates::put(coordinator, request.into_inner())).await)
+    }
+
+    async fn list_candidates(
+        &self,
+        request: Request<proto::ListCandidatesRequest>,
+    ) -> Answer<proto::ListCandidatesResponse> {
+        answer(candidates::list(&self.coordinator, request.get_ref()))
+    }
+
+    async fn get_candidate(
+        &self,
+        request: Request<proto::GetCandidateRequest>,
+    ) -> Answer<proto::GetCandidateResponse> {
+        answer(candidates::get(&self.coordinator, request.get_ref()))
+    }
+
+    async fn promote_candidate(
+        &self,
+        request: Request<proto::PromoteCandidateRequest>,
+    ) -> Answer<proto::PromoteCandidateResponse> {
+        let coordinator = Arc::clone(&self.coordinator);
+        answer(carried_through(candidates::promote(coordinator, request.into_inner())).await)
+    }
+
+    async fn delete_candidate(
+        &self,
+        request: Request<proto::DeleteCandidateRequest>,
+    ) -> Answer<proto::DeleteCandidateResponse> {
+        let coordinator = Arc::clone(&self.coordinator);
+        answer(carried_through(candidates::delete(coordinator, request.into_inner())).await)
     }
 }
 
@@ -323,6 +340,25 @@ impl<S: Store> OperatorHandler<S> {
         Ok(proto::ListDependenciesResponse {
             next_page_token: last.map_or_else(String::new, |last| last.name.clone()),
             dependencies,
+        })
+    }
+
+    fn policies(
+        &self,
+        request: &proto::ListPoliciesRequest,
+    ) -> Result<proto::ListPoliciesResponse, Refusal> {
+        let namespace = read::namespace(&request.namespace)?;
+        let size = page_size(request.page_size)?;
+        let after = after_policy(&request.page_token)?;
+        let mut entries = self.coordinator.entries(namespace)?;
+        entries.retain(|entry| after.is_none_or(|after| *entry.name > *after));
+        let more = entries.len() > size;
+        let page = entries.into_iter().take(size);
+        let (policies, all) = fitting(page.map(|entry| shown::policy(namespace, entry)));
+        let last = policies.last().filter(|_| more || !all);
+        Ok(proto::ListPoliciesResponse {
+            next_page_token: last.map_or_else(String::new, |last| policy_token(&last.name)),
+            policies,
         })
     }
 
@@ -438,14 +474,5 @@ impl EventFilter {
         let whole_service = event.namespace.is_empty();
         let of_namespace = event.namespace == self.namespace || whole_service;
         of_namespace && (self.dependency.is_empty() || event.dependency == self.dependency)
-    }
-}
-
-fn written(finding: Finding, severity: proto::FindingSeverity) -> proto::Finding {
-    proto::Finding {
-        severity: severity.into(),
-        field: finding.field,
-        message: finding.message,
-        line: finding.place.line,
     }
 }

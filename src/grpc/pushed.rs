@@ -2,7 +2,7 @@
 
 use holdoff_decision::{
     Policy,
-    policy::{Jitter, MaxAttempts, Strategy},
+    policy::{Jitter, MaxAttempts, Mode, Strategy},
     standing::FirstAttempts,
 };
 
@@ -71,5 +71,7 @@ fn client_policy(policy: &Policy) -> proto::ClientPolicy {
         open_multiplier: policy.breaker.open_multiplier,
         open_max: Some(span(policy.breaker.open_max)),
         slow_after: Some(span(policy.breaker.slow_after)),
+        // In shadow too nobody is refused by the breaker.
+        breaker_off: matches!(policy.breaker.mode, Mode::Off | Mode::Shadow),
     }
 }

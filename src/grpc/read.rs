@@ -194,15 +194,15 @@ fn entry(index: usize, entry: &proto::ReportEntry) -> Result<Entry<'_>, Refusal>
         Some(proto::report_entry::Entry::Tally(tally)) => {
             let field = format!("entries[{index}].tally");
             let name = name(&format!("{field}.dependency"), &tally.dependency)?;
-            if let Some(latency) = &tally.latency_sum {
-                span(&format!("{field}.latency_sum"), latency)?;
-            }
-            Ok(Entry::Tally(name, counts(tally)))
+            let latency_sum = tally.latency_sum.as_ref();
+            let latency_sum = latency_sum.map(|sum| span(&format!("{field}.latency_sum"), sum));
+            let latency_sum = latency_sum.transpose()?.unwrap_or_default();
+            Ok(Entry::Tally(name, counts(tally, latency_sum)))
         }
     }
 }
 
-fn counts(tally: &proto::Tally) -> Tally {
+fn counts(tally: &proto::Tally, latency_sum: Nanos) -> Tally {
     Tally {
         epoch: tally.epoch,
         first_attempts: tally.first_attempts,
@@ -212,6 +212,8 @@ fn counts(tally: &proto::Tally) -> Tally {
         throttled: tally.throttled,
         rejected: tally.rejected,
         slow: tally.slow,
+        ignored: tally.ignored,
+        latency_sum,
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 use tonic::{Status, Streaming};
 
-use super::{client, pushed, read, status};
+use super::{client, oversize, pushed, read, status};
 use crate::{
     coordinator::{Caller, Coordinator, Key, Refusal, SUBSCRIPTIONS_MAX, Watcher},
     proto::{
@@ -68,7 +68,7 @@ pub fn serve<S: Store>(
             async move {
                 match message {
                     Some(Ok(message)) => session.handle(message).await.map(Ok),
-                    Some(Err(broken)) => Some(Err(broken)),
+                    Some(Err(broken)) => Some(Err(oversize::named(broken))),
                     None => {
                         session.coordinator.close(&session.watcher);
                         None

@@ -7,7 +7,7 @@ use holdoff_decision::{record::OverrideKind, window::Counts};
 use super::answer;
 use crate::{
     clock,
-    coordinator::{Event, EventKind, Shown},
+    coordinator::{Event, EventKind, Shown, ShownCheck},
     durable::AuditRecord,
     policy::{EntryView, ItemOrigin},
     proto,
@@ -46,6 +46,23 @@ pub fn dependency(shown: &Shown) -> proto::Dependency {
         trips: view.trips,
         shadow_state: view.shadow.map_or(0, |state| answer::state(state).into()),
         live: shown.live,
+        check: shown.check.as_ref().map(check),
+        active_instances: view.active.max(shown.followers),
+        calls_per_second: view.calls_per_second(shown.budget_ttl),
+        usual_latency: view.latency.map(answer::span),
+    }
+}
+
+fn check(shown: &ShownCheck) -> proto::CheckSummary {
+    let summary = &shown.summary;
+    proto::CheckSummary {
+        period: Some(answer::span(shown.period)),
+        checkers: summary.checkers,
+        running: summary.running,
+        verdict: answer::verdict_of_checks(summary.verdict).into(),
+        age: summary.age.map(answer::span),
+        failures_in_a_row: summary.failures,
+        next_in: summary.next_in.map(answer::span),
     }
 }
 
@@ -100,6 +117,12 @@ fn event_kind(kind: EventKind) -> proto::EventKind {
         EventKind::CallerRefused => proto::EventKind::CallerRefused,
         EventKind::CallerRecovered => proto::EventKind::CallerRecovered,
         EventKind::RampEnded => proto::EventKind::RampEnded,
+        EventKind::CheckUnhealthy => proto::EventKind::CheckUnhealthy,
+        EventKind::CheckHealthy => proto::EventKind::CheckHealthy,
+        EventKind::CandidatePut => proto::EventKind::CandidatePut,
+        EventKind::CandidateDropped => proto::EventKind::CandidateDropped,
+        EventKind::CandidatePromoted => proto::EventKind::CandidatePromoted,
+        EventKind::CandidateTripped => proto::EventKind::CandidateTripped,
     }
 }
 

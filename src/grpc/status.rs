@@ -24,6 +24,8 @@ pub fn of(refusal: &Refusal) -> Status {
         Refusal::UnknownNamespace(_) => (Code::NotFound, "UNKNOWN_NAMESPACE"),
         Refusal::UnknownDependency { .. } => (Code::NotFound, "UNKNOWN_DEPENDENCY"),
         Refusal::UnknownPolicy { .. } => (Code::NotFound, "UNKNOWN_POLICY"),
+        Refusal::UnknownCandidate { .. } => (Code::NotFound, "UNKNOWN_CANDIDATE"),
+        Refusal::TooManyCandidates(_) => (Code::FailedPrecondition, "CANDIDATE_LIMIT"),
         Refusal::NothingToClear { .. } => (Code::FailedPrecondition, "NOTHING_TO_CLEAR"),
         Refusal::NoCheck(_) => (Code::FailedPrecondition, "NO_CHECK"),
         Refusal::Store(StoreError::Unknown) => (Code::NotFound, "UNKNOWN_DEPENDENCY"),
@@ -67,6 +69,8 @@ pub fn of(refusal: &Refusal) -> Status {
         Refusal::UnknownNamespace(_)
         | Refusal::UnknownDependency { .. }
         | Refusal::UnknownPolicy { .. }
+        | Refusal::UnknownCandidate { .. }
+        | Refusal::TooManyCandidates(_)
         | Refusal::NothingToClear { .. }
         | Refusal::NoCheck(_)
         | Refusal::Store(StoreError::Unknown)
@@ -74,6 +78,15 @@ pub fn of(refusal: &Refusal) -> Status {
         | Refusal::TooSlow(_) => {}
     }
     Status::with_error_details(code, text, details)
+}
+
+/// A message that was too large to be read.
+pub fn oversize(bytes: u64, limit: u64) -> Status {
+    let text =
+        format!("the message has {bytes} bytes; at most {limit} are read: send less at once");
+    let limits = HashMap::from([("limit_bytes".to_owned(), limit.to_string())]);
+    let details = ErrorDetails::with_error_info("MESSAGE_TOO_LARGE", DOMAIN, limits);
+    Status::with_error_details(Code::ResourceExhausted, text, details)
 }
 
 /// At most so many bytes of a text, and a sign where something is left out.

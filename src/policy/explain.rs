@@ -85,7 +85,7 @@ impl PolicySet {
 
 impl NamespacePolicy {
     /// The pattern that wins for `dependency`.
-    fn pattern_of(&self, dependency: &str) -> String {
+    pub(super) fn pattern_of(&self, dependency: &str) -> String {
         let prefixes = self
             .lengths
             .iter()

@@ -80,7 +80,7 @@ pub fn read_file(file: &str, text: &str) -> (Document, Vec<Finding>) {
             Document::default()
         }
         Err(finding) => {
-            reader.findings.push(finding);
+            reader.findings.push(*finding);
             Document::default()
         }
     };
@@ -106,7 +106,7 @@ pub fn read_entry(file: &str, path: &str, text: &str) -> (Entry, Vec<Finding>) {
         Err(finding) => {
             reader.findings.push(Finding {
                 field: path.to_owned(),
-                ..finding
+                ..*finding
             });
             Entry::default()
         }

@@ -21,8 +21,7 @@ pub fn feasible(check: &Check, targets: u32) -> Result<(), String> {
         None => "no period fits".to_owned(),
     };
     let concurrent = u64::from(check.max_concurrent.max(1));
-    let busy = check.timeout.0.saturating_mul(u64::from(targets));
-    if busy > check.period.0.saturating_mul(concurrent) {
+    if !fits_concurrency(check, targets) {
         return Err(format!(
             "{targets} checks of {} do not fit period {} with max_concurrent {concurrent}; {}",
             written(check.timeout),
@@ -42,6 +41,15 @@ pub fn feasible(check: &Check, targets: u32) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether all checks of a period can run under `max_concurrent`, if every one times out.
+pub fn fits_concurrency(check: &Check, targets: u32) -> bool {
+    let busy = check.timeout.0.saturating_mul(u64::from(targets));
+    busy <= check
+        .period
+        .0
+        .saturating_mul(u64::from(check.max_concurrent.max(1)))
+}
+
 /// The longest time from a fault to the verdict.
 pub fn worst_case(check: &Check, targets: u32) -> Nanos {
     let period = check.period.0.max(1);
@@ -51,8 +59,8 @@ pub fn worst_case(check: &Check, targets: u32) -> Nanos {
     Nanos(waited.saturating_add(overhead(check, targets)))
 }
 
-/// `None`: not even the shortest does.
-fn largest_period(check: &Check, targets: u32) -> Option<Nanos> {
+/// The largest period that fits. `None`: not even the shortest does.
+pub fn largest_period(check: &Check, targets: u32) -> Option<Nanos> {
     let rest = check
         .detection_budget
         .0

@@ -167,6 +167,15 @@ impl NamespacePolicy {
         (&item.policy, named)
     }
 
+    /// The name or pattern of the entry that a dependency gets; empty: the defaults.
+    pub fn entry_of(&self, dependency: &str) -> String {
+        match self.winner(dependency).1 {
+            Named::Exact => dependency.to_owned(),
+            Named::Pattern => self.pattern_of(dependency),
+            Named::Defaults => String::new(),
+        }
+    }
+
     /// The names that are written down, sorted.
     pub fn names(&self) -> &[Arc<str>] {
         &self.names

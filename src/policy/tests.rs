@@ -571,7 +571,7 @@ fn a_diff_names_each_field_that_changes_and_nothing_else() {
 #[test]
 fn warnings_name_what_is_legal_but_does_not_work() {
     let warnings = |body: &str| -> Vec<String> {
-        check(&load(&defaults(body)))
+        check(&load(&defaults(body)), &Traffic::default())
             .iter()
             .map(Finding::to_string)
             .collect()
@@ -612,7 +612,7 @@ fn warnings_name_what_is_legal_but_does_not_work() {
         assert!(warnings[0].contains(message), "{}", warnings[0]);
     }
     let inherited = "version: 1\nnamespaces: {default: {max_dependencies: 1, defaults: {retry: {jitter: none}}, dependencies: {a: {}, b: {budget: {ratio: 1}}}}}\n";
-    let warnings = check(&load(inherited));
+    let warnings = check(&load(inherited), &Traffic::default());
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(warnings[0].to_string().contains(
         "p.yaml:2:42: namespaces.default.max_dependencies: 1 is below the 2 dependencies"
@@ -626,7 +626,11 @@ fn attempts_that_never_fit_the_deadline_are_told() {
     ));
     // The least waits are 0.5, 1, 2, 4 and 5 seconds.
     let told = |secs| {
-        check_deadline(&set, Nanos::from_secs(secs))
+        let facts = Facts {
+            deadline: Some(Nanos::from_secs(secs)),
+            ..Facts::default()
+        };
+        check(&set, &Traffic::everywhere(facts))
             .iter()
             .map(Finding::to_string)
             .collect::<Vec<_>>()
@@ -634,7 +638,7 @@ fn attempts_that_never_fit_the_deadline_are_told() {
     assert_eq!(
         told(4),
         [
-            "p.yaml:4:38: namespaces.default.defaults.retry.max_attempts: attempts 5 to 6 can never run within 4s"
+            "p.yaml:4:38: namespaces.default.defaults.retry.max_attempts: attempts 5 to 6 can never run within 4s: the last needs 12s500ms at least"
         ]
     );
     assert_eq!(told(13), [""; 0]);
@@ -642,7 +646,10 @@ fn attempts_that_never_fit_the_deadline_are_told() {
         max_attempts: MaxAttempts::Unlimited,
         ..Retry::default()
     };
-    assert_eq!(attempts_that_fit(&unlimited, Nanos::from_secs(1)), 1_000);
+    assert_eq!(
+        attempts_that_fit(&unlimited, Nanos::from_secs(1), Nanos::ZERO),
+        1_000
+    );
 }
 
 #[test]
@@ -756,8 +763,7 @@ proptest! {
                 prop_assert!(FIELDS.iter().any(|field| field.path() == row.field));
             }
         }
-        check(&set);
-        check_deadline(&set, Nanos::from_secs(30));
+        check(&set, &Traffic::default());
         prop_assert_eq!(diff(&set, &set), vec![]);
         diff(&set, &PolicySet::default());
         diff(&PolicySet::default(), &set);
@@ -836,6 +842,6 @@ fn the_examples_of_the_documentation_load_without_a_finding() {
     let examples: Vec<&str> = examples.collect();
     assert!(!examples.is_empty());
     for example in examples {
-        assert_eq!(check(&load(example)), [], "{example}");
+        assert_eq!(check(&load(example), &Traffic::default()), [], "{example}");
     }
 }

@@ -62,16 +62,16 @@ pub struct Key {
 ///
 /// # Errors
 /// What is not YAML, or costs too much.
-pub fn parse(file: &str, text: &str) -> Result<Option<Node>, Finding> {
+pub fn parse(file: &str, text: &str) -> Result<Option<Node>, Box<Finding>> {
     if text.len() > MAX_BYTES {
         let message = format!("{} bytes; a document has at most {MAX_BYTES}", text.len());
-        return Err(Finding::of_file(file, message));
+        return Err(Box::new(Finding::of_file(file, message)));
     }
     let parsed = serde_saphyr::from_str_with_options::<Spanned<Tree>>(text, options());
     match parsed.map(Node::from) {
         Ok(node) if matches!(node.value, Tree::Null) => Ok(None),
         Ok(node) => Ok(Some(node)),
-        Err(error) => Err(refusal(file, &error)),
+        Err(error) => Err(Box::new(refusal(file, &error))),
     }
 }
 

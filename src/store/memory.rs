@@ -63,6 +63,14 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
+    /// New records get epochs above this one.
+    pub fn after_epoch(epoch: u64) -> Self {
+        Self {
+            evicted_epoch: AtomicU64::new(epoch),
+            ..Self::default()
+        }
+    }
+
     /// What the trait's verb does, without its future.
     ///
     /// # Errors
@@ -121,7 +129,7 @@ impl MemoryStore {
             policy: seed.policy,
             generation: seed.generation,
             record: seed.record,
-            checks: None,
+            beside: None,
         })
     }
 

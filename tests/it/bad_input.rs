@@ -783,12 +783,28 @@ async fn every_operator_request_that_makes_no_sense_names_its_field() {
             list_audit,
             ListAuditRequest { page_size: size }
         );
+        refused!(
+            "page_size",
+            list_policies,
+            ListPoliciesRequest { page_size: size }
+        );
     }
-    for token in ["x", "-1", "1.5", "99999999999999999999999"] {
+    for token in [
+        "x",
+        "-1",
+        "1.5",
+        "99999999999999999999999",
+        "after:two words",
+    ] {
         refused!(
             "page_token",
             list_audit,
             ListAuditRequest { page_token: token }
+        );
+        refused!(
+            "page_token",
+            list_policies,
+            ListPoliciesRequest { page_token: token }
         );
     }
     for state in [-1, 7, 0, i32::MAX] {
@@ -882,12 +898,22 @@ async fn a_message_beyond_the_limit_is_refused_with_the_limit_and_the_connection
         call_id: "c".repeat(300 * 1024),
         ..first("d")
     };
-    let status = client.refused(asked).await;
-    assert!(
-        matches!(status.code(), Code::ResourceExhausted | Code::OutOfRange),
-        "{status:?}"
-    );
-    assert!(status.message().contains("262144"), "{}", status.message());
+    assert_names_the_limit(&client.refused(asked).await);
+    // One byte more than the limit, one less, and in a request of a stream of answers.
+    let sized = |bytes: usize| AcquireRequest {
+        call_id: "c".repeat(bytes),
+        ..first("d")
+    };
+    use prost::Message;
+    let beside = sized(200_000).encoded_len() - 200_000;
+    assert_names_the_limit(&client.refused(sized(262_145 - beside)).await);
+    let fits = client.refused(sized(262_144 - beside)).await;
+    assert_refused(&fits, "call_id");
+    let watch = WatchEventsRequest {
+        dependency: "d".repeat(300_000),
+        ..Default::default()
+    };
+    assert_names_the_limit(&client.operates.watch_events(watch).await.unwrap_err());
     client.granted(first("d")).await;
 }
 

@@ -64,7 +64,7 @@ fn goes(update: &Update) -> bool {
 }
 
 /// What happened, as all are told when it is durable.
-async fn event(client: &mut Client, kind: EventKind) -> Event {
+pub async fn event(client: &mut Client, kind: EventKind) -> Event {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
         let request = ListEventsRequest {
@@ -273,7 +273,7 @@ impl Client {
         Ok(())
     }
 
-    async fn plan(
+    pub async fn plan(
         &mut self,
         dependency: &str,
         instance: &str,

@@ -104,8 +104,13 @@ impl Service {
             Some(path) => Durable::open(path, start).expect("the data directory opens"),
             None => Durable::in_memory(start),
         };
+        // Each start without a directory is a first one here, so that tests know the epochs.
+        let store = match setup.data_dir {
+            Some(_) => MemoryStore::after_epoch(opened.state.epochs_before()),
+            None => MemoryStore::default(),
+        };
         let parts = Parts {
-            store: MemoryStore::default(),
+            store,
             clock,
             entropy: setup.entropy,
             opened,
@@ -361,6 +366,16 @@ pub fn ms(span: Option<prost_types::Duration>) -> f64 {
     let span = span.expect("a span");
     assert!(span.seconds >= 0 && (0..1_000_000_000).contains(&span.nanos));
     span.seconds as f64 * 1e3 + f64::from(span.nanos) / 1e6
+}
+
+/// What a message that is too large gets.
+#[track_caller]
+pub fn assert_names_the_limit(status: &Status) {
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    assert!(status.message().contains("262144"), "{}", status.message());
+    let info = status.get_details_error_info().expect("ErrorInfo");
+    assert_eq!(info.reason, "MESSAGE_TOO_LARGE");
+    assert_eq!(info.metadata["limit_bytes"], "262144");
 }
 
 /// What every refused request must carry: the code, a reason for machines, and the field.

@@ -3,16 +3,22 @@
 
 mod acquire;
 mod bad_input;
+mod candidates;
 mod concurrency;
 mod contract;
 mod fleet;
 mod granting;
 mod harness;
+mod killed;
 mod names;
 mod operators;
 mod overrides;
+mod policy_check;
 mod probes;
 mod process;
+mod recording;
 mod returning;
 mod sessions;
+mod tallies;
 mod tidy;
+mod verdicts;

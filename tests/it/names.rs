@@ -130,7 +130,8 @@ async fn b37a_reading_shows_half_open_and_changes_nothing() {
 #[tokio::test]
 async fn b37c_an_open_period_between_two_looks_is_counted_and_told() {
     let service = Service::start(&policy_of_d(
-        "{breaker: {window: 10, min_calls: 5, open_for: 50ms, probe_successes: 1}}",
+        "{breaker: {window: 10, min_calls: 5, open_for: 50ms, probe_lease: 50ms, \
+          probe_successes: 1}}",
     ))
     .await;
     let mut client = service.client().await;

@@ -61,13 +61,26 @@ impl Client {
     }
 
     async fn policies(&mut self) -> Vec<Policy> {
-        let request = ListPoliciesRequest::default();
-        self.operates
-            .list_policies(request)
-            .await
-            .unwrap()
-            .into_inner()
-            .policies
+        self.policies_by(0).await.0
+    }
+
+    /// All policies, and in how many pages of this size they came.
+    async fn policies_by(&mut self, page_size: u32) -> (Vec<Policy>, usize) {
+        let mut request = ListPoliciesRequest {
+            page_size,
+            ..Default::default()
+        };
+        let mut policies = Vec::new();
+        for pages in 1.. {
+            let page = self.operates.list_policies(request.clone()).await;
+            let page = page.unwrap().into_inner();
+            policies.extend(page.policies);
+            if page.next_page_token.is_empty() {
+                return (policies, pages);
+            }
+            request.page_token = page.next_page_token;
+        }
+        panic!("pages without an end")
     }
 
     async fn resolved(&mut self, dependency: &str, field: &str) -> (String, String) {
@@ -106,6 +119,82 @@ impl Client {
             .map(|event| (event.kind(), event.dependency.clone()))
             .collect()
     }
+}
+
+#[tokio::test]
+async fn policies_are_listed_once_each_in_pages_of_any_size_the_defaults_first() {
+    let names: Vec<String> = (0..250).map(|n| format!("p-{n:03}")).collect();
+    let entries: Vec<String> = names.iter().map(|name| format!("{name}: {{}}")).collect();
+    let service = Service::start(&format!(
+        "version: 1\nnamespaces: {{default: {{defaults: {{retry: {{max_attempts: 4}}}}, \
+         dependencies: {{'p-*': {{}}, {}}}}}}}",
+        entries.join(", ")
+    ))
+    .await;
+    let mut client = service.client().await;
+    let mut expected = vec![String::new(), "p-*".to_owned()];
+    expected.extend(names);
+    for (page_size, pages) in [(0, 3), (1, 252), (84, 3), (251, 2), (252, 1), (1000, 1)] {
+        let (policies, in_pages) = client.policies_by(page_size).await;
+        let listed: Vec<String> = policies.into_iter().map(|policy| policy.name).collect();
+        assert_eq!((listed, in_pages), (expected.clone(), pages), "{page_size}");
+    }
+    // One that goes between two pages is no end of them.
+    let request = ListPoliciesRequest {
+        page_token: "after:p-0999".into(),
+        page_size: 1,
+        ..Default::default()
+    };
+    let page = client
+        .operates
+        .list_policies(request)
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(page.policies[0].name, "p-100");
+}
+
+#[tokio::test]
+async fn the_command_line_follows_the_pages_of_policies() {
+    const COUNT: usize = 1_100;
+    let entries: Vec<String> = (0..COUNT).map(|n| format!("p-{n}: {{}}")).collect();
+    let service = Service::start(&format!(
+        "version: 1\nnamespaces: {{default: {{dependencies: {{{}}}}}}}",
+        entries.join(", ")
+    ))
+    .await;
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_holdoff"));
+    command.args([
+        "policy",
+        "list",
+        "--output",
+        "json",
+        "--server",
+        &service.urls[0],
+    ]);
+    let listed = tokio::task::spawn_blocking(move || command.output().unwrap());
+    let listed = listed.await.unwrap();
+    assert!(listed.status.success(), "{listed:?}");
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(listed["policies"].as_array().unwrap().len(), COUNT);
+    assert_eq!(listed["nextPageToken"], "", "there is no further page");
+}
+
+#[tokio::test]
+async fn large_policies_are_listed_in_pages_that_every_client_can_read() {
+    let service = Service::start("version: 1").await;
+    let mut client = service.client().await;
+    for n in 0..70 {
+        let request = PutPolicyRequest {
+            name: format!("p-{n:02}"),
+            document: format!("# {}\nretry: {{max_attempts: 4}}\n", "x".repeat(64_000)),
+            owner: "ada".into(),
+            ..Default::default()
+        };
+        client.operates.put_policy(request).await.unwrap();
+    }
+    let (policies, pages) = client.policies_by(1000).await;
+    assert_eq!((policies.len(), pages), (70, 3));
 }
 
 #[tokio::test]
@@ -649,6 +738,7 @@ async fn a_check_finds_what_would_be_refused_and_stores_nothing() {
     let mut check = async |document: &str| {
         let request = CheckPolicyRequest {
             document: document.into(),
+            ..CheckPolicyRequest::default()
         };
         client
             .operates

@@ -23,11 +23,11 @@ use crate::{harness::*, overrides::forced};
 
 use OutcomeKind::Failure;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_holdoff");
+pub const BINARY: &str = env!("CARGO_BIN_EXE_holdoff");
 /// Far longer than a start takes on a busy machine.
 const START_WITHIN: Duration = Duration::from_secs(30);
 
-fn serve(arguments: &[&str]) -> Command {
+pub fn serve(arguments: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
     command
         .args(["serve", "--http", "off", "--workers", "2"])
@@ -39,26 +39,35 @@ fn serve(arguments: &[&str]) -> Command {
 }
 
 /// A service that runs until it is killed, at the latest when it is dropped.
-struct Running {
+pub struct Running {
     child: Child,
-    url: String,
+    pub url: String,
 }
 
 impl Running {
-    fn start(data_dir: &Path, policies: &Path) -> Self {
+    pub fn start(data_dir: &Path, policies: &Path) -> Self {
+        Self::start_at("127.0.0.1:0", data_dir, policies)
+    }
+
+    /// On this address; it returns when the service listens.
+    pub fn start_at(listen: &str, data_dir: &Path, policies: &Path) -> Self {
         let (data_dir, policies) = (data_dir.to_str().unwrap(), policies.to_str().unwrap());
-        let mut child = serve(&[
+        Self::of(serve(&[
             "--listen",
-            "127.0.0.1:0",
+            listen,
             "--data-dir",
             data_dir,
             "--policies",
             policies,
-        ])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+        ]))
+    }
+
+    pub fn of(mut command: Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap())
             .read_line(&mut line)
@@ -72,7 +81,7 @@ impl Running {
     }
 
     /// SIGKILL: nothing of it runs any more when this returns.
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
@@ -114,7 +123,7 @@ fn refuses(arguments: &[&str]) -> (i32, String) {
     (status.code().expect("it exits by itself"), said)
 }
 
-fn written(dir: &Path, name: &str, text: &str) -> PathBuf {
+pub fn written(dir: &Path, name: &str, text: &str) -> PathBuf {
     let path = dir.join(name);
     std::fs::write(&path, text).unwrap();
     path
@@ -599,7 +608,14 @@ async fn health_and_metrics_are_served_over_http_and_sigterm_ends_it_in_order() 
         .unwrap();
     assert_eq!(status.code(), Some(0));
     assert!(stopped_at.elapsed() < Duration::from_secs(30));
-    let told = watched.message().await.unwrap_err();
+    // The order may have been told to the stream first.
+    let told = loop {
+        match watched.message().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the stream ended without a word"),
+            Err(told) => break told,
+        }
+    };
     assert_eq!(told.code(), Code::Unavailable, "{told:?}");
     let policies = written(dir.path(), "policies.yaml", "version: 1\n");
     let again = Running::start(&data, &policies);

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use holdoff_client::proto::{
-    BreakerState, DenialReason, Hello, OutcomeKind, ReportReason, SessionRequest,
-    acquire_response::Verdict, session_request::Message,
+    BreakerState, DenialReason, Hello, Outcome, OutcomeKind, ReportEntry, ReportReason,
+    ReportRequest, SessionRequest, Tally, acquire_response::Verdict, report_entry::Entry,
+    session_request::Message,
 };
 
 use crate::harness::*;
@@ -202,21 +203,25 @@ async fn after_a_restart_no_probe_is_leased_for_one_lease_time_and_the_floor_is_
     client.trip("d", 5).await;
     let before = client.get("d").await;
     assert_eq!(before.budget_left, 20);
-    service.at_ms(1_000);
+    // Nobody knows whether there was a run before the first.
+    service.at_ms(4_999);
+    let denial = client.denied(first("d")).await;
+    assert_eq!(denial.reason(), DenialReason::ProbeInProgress);
+    service.at_ms(5_000);
     let probe = client.granted(first("d")).await;
     assert!(probe.probe);
     let epoch = client.get("d").await.epoch;
     drop(client);
     service.end().await;
 
-    let service = Service::start_with(setup(1_500)).await;
+    let service = Service::start_with(setup(5_500)).await;
     let mut client = service.client().await;
-    for at in [1_500, 6_499] {
+    for at in [5_500, 10_499] {
         service.at_ms(at);
         let denial = client.denied(first("d")).await;
         assert_eq!(denial.reason(), DenialReason::ProbeInProgress);
         let back = at as f64 + ms(denial.retry_after);
-        assert!((6_500.0..=8_500.0).contains(&back), "{back}");
+        assert!((10_500.0..=12_500.0).contains(&back), "{back}");
         assert_eq!(client.get("d").await.budget_left, 0);
     }
     // The probe of the run before cannot close what this run opened.
@@ -224,7 +229,7 @@ async fn after_a_restart_no_probe_is_leased_for_one_lease_time_and_the_floor_is_
         client.reported(&probe.permit, Success).await,
         ReportReason::Expired
     );
-    service.at_ms(6_500);
+    service.at_ms(10_500);
     let answer = client.ask(first("d")).await;
     assert!(answer.epoch > epoch);
     let probe = grant_of(answer);
@@ -234,10 +239,10 @@ async fn after_a_restart_no_probe_is_leased_for_one_lease_time_and_the_floor_is_
         ReportReason::Ok
     );
     let permit = client.granted(first("d")).await.permit;
-    service.at_ms(21_499);
+    service.at_ms(25_499);
     let reason = reason_of(client.ask(retry("d", 2, &permit, Failure)).await);
     assert_eq!(reason, DenialReason::BudgetExhausted);
-    service.at_ms(21_500);
+    service.at_ms(25_500);
     client.granted(retry("d", 2, &permit, Failure)).await;
 }
 
@@ -274,4 +279,72 @@ async fn a_permit_of_the_run_before_is_stale_or_expired_and_never_unknown() {
         client.reported(&permit, Failure).await,
         ReportReason::Expired
     );
+}
+
+#[tokio::test]
+async fn what_was_counted_on_the_state_of_the_run_before_is_stale() {
+    let dir = tempfile::tempdir().unwrap();
+    let policies = policy_of_d("{breaker: {window: 10, min_calls: 5}, budget: {ratio: 1.0}}");
+    let setup = |at_ms| Setup {
+        policies: &policies,
+        data_dir: Some(dir.path()),
+        at_ms,
+        ..Setup::default()
+    };
+    let service = Service::start_with(setup(0)).await;
+    let mut client = service.client().await;
+    let epoch = client.ask(first("d")).await.epoch;
+    drop(client);
+    service.end().await;
+    let service = Service::start_with(setup(1_000)).await;
+    let mut client = service.client().await;
+    let tally = Tally {
+        dependency: "d".into(),
+        epoch,
+        first_attempts: 20,
+        failures: 20,
+        ..Tally::default()
+    };
+    let report = ReportRequest {
+        entries: vec![ReportEntry {
+            entry: Some(Entry::Tally(tally)),
+        }],
+        ..ReportRequest::default()
+    };
+    let answer = client.asks.report(report).await.unwrap().into_inner();
+    assert_eq!(answer.results[0].reason(), ReportReason::StaleEpoch);
+    let answer = client.ask(first("d")).await;
+    assert!(answer.epoch > epoch && answer.state() == BreakerState::Closed);
+}
+
+/// The second start has a clock that was set back: what was still on the disk would hold.
+#[tokio::test]
+async fn a_hold_that_is_over_is_forgotten_on_the_disk_without_a_caller() {
+    for (ends_at_ms, is_held) in [(9_000, true), (10_000, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let policies = policy_of_d("{pushback: {scope: dependency, spread: 0s}}");
+        let setup = || Setup {
+            policies: &policies,
+            data_dir: Some(dir.path()),
+            ..Setup::default()
+        };
+        let service = Service::start_with(setup()).await;
+        let mut client = service.client().await;
+        let permit = client.granted(first("d")).await.permit;
+        let throttled = Outcome {
+            pushback: Some(seconds(10)),
+            ..outcome(OutcomeKind::Throttled)
+        };
+        client.report(&permit, throttled).await;
+        service.at_ms(ends_at_ms);
+        service.coordinator.end_overrides_once().await;
+        // What is shown is on the disk.
+        let held = client.get("d").await.held_for;
+        assert_eq!(held.is_some(), is_held);
+        drop(client);
+        service.end().await;
+        let service = Service::start_with(setup()).await;
+        let mut client = service.client().await;
+        assert_eq!(client.get("d").await.held_for.is_some(), is_held);
+    }
 }

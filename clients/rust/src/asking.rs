@@ -6,6 +6,7 @@
 //! mend. So a wrong answer cannot make a caller do harm, either. The order is the service's.
 
 mod call_id;
+pub(crate) mod held_back;
 pub(crate) mod on_state;
 mod previous;
 pub(crate) mod settled;
@@ -59,7 +60,11 @@ pub(crate) enum Made {
     /// No permit: the service has let first attempts go.
     OnState(OnState),
     /// A decision of this process.
-    Local(decision::Permit),
+    Local {
+        permit: decision::Permit,
+        /// The epoch that the service had pushed when the attempt began; 0: none.
+        begun_in: u64,
+    },
 }
 
 /// Why the service decided nothing.
@@ -135,13 +140,19 @@ impl Asking {
         if let Some(settled) = self.on_pushed_state() {
             return settled;
         }
+        let held = self.hold_back().await?;
+        if let Err(denied) = settled::time(self.time_left()) {
+            self.tell();
+            return Err(denied);
+        }
         let asked_at = Instant::now();
         match self.ask_fleet(None).await {
             Ok(Answer::Grant(granted)) => {
                 self.told();
                 let local = &self.client.inner().local;
                 local.forget(&self.question.dependency);
-                Permit::try_new(self.clone(), granted.into(), asked_at)
+                let terms = Terms::from(granted).less(held);
+                Permit::try_new(self.clone(), terms, asked_at)
             }
             Ok(Answer::Denial(denied)) => {
                 self.told();
@@ -155,7 +166,7 @@ impl Asking {
                         Err(unreadable(why))
                     }
                     NoDecision::Unreadable(_) | NoDecision::Unanswered(_) | NoDecision::Unasked => {
-                        self.ask_nobody(asked_at)
+                        self.ask_nobody(asked_at, held)
                     }
                 }
             }
@@ -169,7 +180,7 @@ impl Asking {
             Made::Fleet(permit) => permit,
             // It was granted no delay, so that there is nothing to confirm.
             Made::OnState(_) => return Ok(None),
-            Made::Local(permit) => {
+            Made::Local { permit, .. } => {
                 let question = decision::Question::Confirm(*permit);
                 return self.decide_here(question).map(Some);
             }
@@ -236,7 +247,7 @@ impl Asking {
             return None;
         }
         let previous = match (confirm, &self.previous) {
-            (None, Some(previous)) => Some(previous.on_the_wire(link, self.attempt)?),
+            (None, Some(previous)) => Some(previous.on_the_wire()),
             (Some(_), _) | (None, None) => None,
         };
         Some(proto::AcquireRequest {
@@ -257,7 +268,7 @@ impl Asking {
     }
 
     /// Decides without the service.
-    fn ask_nobody(&self, asked_at: Instant) -> Result<Permit, Denied> {
+    fn ask_nobody(&self, asked_at: Instant, held: Duration) -> Result<Permit, Denied> {
         let question = match (&self.previous, self.is_hedge) {
             (_, true) => decision::Question::Hedge {
                 attempt: self.attempt,
@@ -268,7 +279,7 @@ impl Asking {
                 previous: previous.here(self.attempt),
             },
         };
-        let terms = self.decide_here(question)?;
+        let terms = self.decide_here(question)?.less(held);
         Permit::try_new(self.clone(), terms, asked_at)
     }
 

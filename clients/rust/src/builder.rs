@@ -12,6 +12,7 @@ use crate::{
     client::{Inner, Mode, OnNoDecision},
     clock::Clock,
     counters::Counting,
+    credentials::{Bearer, Tls},
     entropy,
     link::{Dial, Dialer, Link},
     local::{self, Local},
@@ -38,6 +39,8 @@ pub struct Builder {
     follow: Vec<String>,
     on_no_decision: OnNoDecision,
     dial: Option<Dial>,
+    tls: Tls,
+    bearer: Bearer,
 }
 
 /// A setting that can never work.
@@ -137,8 +140,32 @@ impl Builder {
         self
     }
 
-    /// Makes connections in another way: over a Unix socket, or encrypted. It gets the
-    /// endpoint with all settings.
+    /// Whom `https://` endpoints must be, and who this client is to them. Without it the
+    /// service's certificate must be one that the system trusts.
+    #[must_use]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = tls;
+        self
+    }
+
+    /// Sends `authorization: Bearer TOKEN` with each request. Over `http://` anybody on the
+    /// way can read it.
+    #[must_use]
+    pub fn token(self, token: impl Into<String>) -> Self {
+        let token = token.into();
+        self.token_from(move || token.clone())
+    }
+
+    /// As [`Builder::token`], with a token that changes: read anew for each stream and each
+    /// request, so that it must be quick.
+    #[must_use]
+    pub fn token_from(mut self, source: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.bearer = Bearer::new(source);
+        self
+    }
+
+    /// Makes connections in another way: over a Unix socket, or encrypted by other means. It
+    /// gets the endpoint with all settings.
     #[must_use]
     pub fn dial_with<F, Fut>(mut self, dial: F) -> Self
     where
@@ -174,6 +201,7 @@ impl Builder {
         let dialer = Dialer {
             endpoints: self.dialled()?,
             dial: self.dial,
+            bearer: self.bearer,
         };
         let counting = Arc::<Counting>::default();
         let clock = Clock::new();
@@ -207,25 +235,18 @@ impl Builder {
     }
 
     fn dialled(&self) -> Result<Vec<Endpoint>, BuildError> {
-        if self.endpoints.is_empty() {
-            return Ok(vec![endpoint(DEFAULT_ENDPOINT)?]);
-        }
-        let dialled: Result<Vec<_>, _> = self.endpoints.iter().map(|text| endpoint(text)).collect();
-        let dialled = dialled?;
-        let is_encrypted = |at: &Endpoint| at.uri().scheme_str() == Some("https");
-        match dialled.iter().find(|at| is_encrypted(at)) {
-            // Without this it would never connect, and nobody would notice.
-            Some(at) if self.dial.is_none() => Err(BuildError::Endpoint {
-                endpoint: at.uri().to_string(),
-                reason: "https needs `dial_with` and a connector that encrypts".into(),
-            }),
-            Some(_) | None => Ok(dialled),
+        match self.endpoints.is_empty() {
+            true => Ok(vec![endpoint(DEFAULT_ENDPOINT, &self.tls)?]),
+            false => {
+                let each = self.endpoints.iter();
+                each.map(|text| endpoint(text, &self.tls)).collect()
+            }
         }
     }
 }
 
 /// An endpoint as the client, and an operator's tool, reach the service.
-pub(crate) fn endpoint(text: &str) -> Result<Endpoint, BuildError> {
+pub(crate) fn endpoint(text: &str, tls: &Tls) -> Result<Endpoint, BuildError> {
     let refuse = |reason: String| BuildError::Endpoint {
         endpoint: text.to_owned(),
         reason,
@@ -235,12 +256,26 @@ pub(crate) fn endpoint(text: &str) -> Result<Endpoint, BuildError> {
         Some("http" | "https") if endpoint.uri().host().is_some() => {}
         Some(_) | None => return Err(refuse("it must look like http://host:port".into())),
     }
+    let endpoint = match endpoint.uri().scheme_str() {
+        // Certificates that cannot be read are found here, and not at the first question.
+        Some("https") => {
+            let encrypted = endpoint.tls_config(tls.config());
+            encrypted.map_err(|e| refuse(causes(&e)))?
+        }
+        Some(_) | None => endpoint,
+    };
     Ok(endpoint
         .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(KEEP_ALIVE)
         .keep_alive_timeout(KEEP_ALIVE)
         .keep_alive_while_idle(true)
         .tcp_nodelay(true))
+}
+
+fn causes(error: &dyn std::error::Error) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    let chain: Vec<_> = chain.map(ToString::to_string).collect();
+    chain.join(": ")
 }
 
 fn short(field: &'static str, value: &str) -> Result<(), BuildError> {
@@ -291,14 +326,7 @@ mod tests {
     fn only_what_can_never_work_fails() {
         let build = |text: &str| Builder::default().endpoints([text]).build();
         assert!(build("http://no-such-host.invalid:1").is_ok());
-        for bad in [
-            "",
-            "no scheme",
-            "ftp://x",
-            "http://",
-            "127.0.0.1:7460",
-            "https://x:1",
-        ] {
+        for bad in ["", "no scheme", "ftp://x", "http://", "127.0.0.1:7460"] {
             assert!(
                 matches!(build(bad), Err(BuildError::Endpoint { .. })),
                 "{bad}"

@@ -223,7 +223,7 @@ impl Client {
             (Made::Fleet(permit), Mode::Fleet(link)) => {
                 link.shared().reports.push(permit.clone(), outcome);
             }
-            (Made::Local(permit), _) => {
+            (Made::Local { permit, .. }, _) => {
                 let now = self.inner.clock.time();
                 self.inner.local.report(dependency, permit, outcome, now);
             }

@@ -5,6 +5,8 @@
 //! may be repeated. Requests of gRPC are streams, which are not: [`GrpcLayer`] is for them.
 
 mod grpc;
+#[cfg(feature = "reqwest")]
+mod reqwest;
 
 use std::{
     fmt,
@@ -16,6 +18,8 @@ use std::{
 use tower::{Layer, Service, ServiceExt};
 
 pub use grpc::{GrpcLayer, GuardedChannel};
+#[cfg(feature = "reqwest")]
+pub use reqwest::HoldoffMiddleware;
 
 use crate::{
     call::OnDenied,

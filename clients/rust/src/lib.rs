@@ -29,6 +29,7 @@
 //! - [`proto`], `wire`: the wire contract, and reading it strictly
 //! - `question`, `outcome`, `denied`: the words
 //! - `clock`, `entropy`, `counters`: the only clock, the only random numbers, what is counted
+//! - `credentials`: TLS and tokens
 //! - `gate`, `tally`, `reports`, `pushed`, `link`: the way to the service, and what it says unasked
 //! - `local`: decisions without it
 //! - `asking`, `permit`: one question, one permit (ask and report as two steps)
@@ -48,6 +49,7 @@ pub mod classify;
 mod client;
 mod clock;
 mod counters;
+mod credentials;
 mod denied;
 mod entropy;
 mod gate;
@@ -76,7 +78,10 @@ pub use check::{Check, Checked, Checker, Finding, Health, Verdict};
 pub use classify::Classify;
 pub use client::{Client, OnNoDecision};
 pub use counters::Counters;
+pub use credentials::{Route, Tls};
 pub use denied::{CallError, DenialReason, Denied, DeniedBy};
+#[cfg(feature = "reqwest")]
+pub use layer::HoldoffMiddleware;
 pub use layer::{GrpcLayer, HoldoffLayer};
 pub use outcome::{Outcome, OutcomeKind};
 pub use permit::Permit;

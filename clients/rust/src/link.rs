@@ -34,13 +34,14 @@ use tokio::{
     sync::{Notify, mpsc, oneshot},
     time::Instant,
 };
-use tonic::{Code, transport::Channel};
+use tonic::Code;
 
 pub use course::Dial;
 pub(crate) use course::Dialer;
 
 use crate::{
     counters::{Counting, Seldom, add},
+    credentials::Route,
     entropy,
     gate::Gate,
     outcome::Outcome,
@@ -67,7 +68,7 @@ pub(crate) struct Shared {
     pub(crate) reports: Reports,
     pub(crate) pushed: Pushed,
     /// Of the connection that stands.
-    channel: Mutex<Option<Channel>>,
+    channel: Mutex<Option<Route>>,
     counting: Arc<Counting>,
     gate: Gate,
     /// The service has stopped to answer on this stream: leave it.
@@ -253,7 +254,14 @@ impl Shared {
         self.hello.caller.as_ref()
     }
 
-    fn stands(&self, channel: Option<Channel>) {
+    /// A connection stands, and the service has not been silent on it.
+    pub(crate) fn is_asked(&self) -> bool {
+        let channel = self.channel.lock();
+        let stands = channel.unwrap_or_else(PoisonError::into_inner).is_some();
+        stands && self.gate.shut_until(Instant::now()).is_none()
+    }
+
+    fn stands(&self, channel: Option<Route>) {
         *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = channel;
     }
 
@@ -322,6 +330,7 @@ async fn run(shared: Arc<Shared>, mut wanted: mpsc::Receiver<Wanted>) {
         };
         add(&shared.counting.connections, 1);
         shared.stands(Some(channel.clone()));
+        shared.reports.stream_begins();
         let mut first = first;
         let mut end = match course.is_unary(index) {
             true => End::Unimplemented,

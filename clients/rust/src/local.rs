@@ -329,6 +329,8 @@ fn tally(epoch: u64, outcome: &decision::Outcome) -> Tally {
         throttled: count(&[OutcomeKind::Throttled]),
         rejected: count(&[OutcomeKind::Rejected]),
         slow: 0,
+        ignored: count(&[OutcomeKind::Ignored, OutcomeKind::Cancelled]),
+        latency_sum: outcome.latency.unwrap_or_default(),
     }
 }
 

@@ -5,10 +5,13 @@
 use std::time::Duration;
 
 use thiserror::Error;
-use tonic::transport::{Channel, Error as TransportError};
+use tonic::transport::Error as TransportError;
 
-use crate::builder::{self, BuildError};
 pub use crate::proto::operator_service_client::OperatorServiceClient;
+use crate::{
+    builder::{self, BuildError},
+    credentials::{Bearer, Route, Tls},
+};
 
 /// Answers of many dependencies are larger than those of clients.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -40,8 +43,29 @@ pub enum ConnectError {
 pub async fn connect(
     endpoint: &str,
     timeout: Option<Duration>,
-) -> Result<OperatorServiceClient<Channel>, ConnectError> {
-    let dialled = builder::endpoint(endpoint)?;
+) -> Result<OperatorServiceClient<Route>, ConnectError> {
+    connect_as(endpoint, timeout, &Access::default()).await
+}
+
+/// Who an operator is.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// For `https://` endpoints.
+    pub tls: Tls,
+    /// Sent as `authorization: Bearer …` with each request.
+    pub token: Option<String>,
+}
+
+/// As [`connect`], to a service that wants to know who asks.
+///
+/// # Errors
+/// The endpoint or a certificate is malformed, or the service cannot be reached.
+pub async fn connect_as(
+    endpoint: &str,
+    timeout: Option<Duration>,
+    access: &Access,
+) -> Result<OperatorServiceClient<Route>, ConnectError> {
+    let dialled = builder::endpoint(endpoint, &access.tls)?;
     let dialled = match timeout {
         Some(timeout) => dialled.timeout(timeout),
         None => dialled,
@@ -54,7 +78,12 @@ pub async fn connect(
             cause: innermost(&source),
             source,
         })?;
-    Ok(OperatorServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX))
+    let bearer = match access.token.clone() {
+        Some(token) => Bearer::new(move || token.clone()),
+        None => Bearer::default(),
+    };
+    let route = Route::new(channel, bearer);
+    Ok(OperatorServiceClient::new(route).max_decoding_message_size(MESSAGE_BYTES_MAX))
 }
 
 fn innermost(error: &TransportError) -> String {

@@ -69,6 +69,12 @@ impl Terms {
             epoch: None,
         }
     }
+
+    /// So much of the delay has passed already.
+    pub(crate) fn less(mut self, passed: Duration) -> Self {
+        self.delay = self.delay.saturating_sub(passed);
+        self
+    }
 }
 
 impl From<wire::Granted> for Terms {
@@ -88,7 +94,10 @@ impl From<wire::Granted> for Terms {
 impl From<decision::Grant> for Terms {
     fn from(grant: decision::Grant) -> Self {
         Self {
-            made: Made::Local(grant.permit),
+            made: Made::Local {
+                permit: grant.permit,
+                begun_in: 0,
+            },
             delay: grant.delay.into(),
             lives: Some(grant.permit_ttl.into()),
             is_probe: grant.probe,
@@ -102,7 +111,7 @@ impl From<decision::Grant> for Terms {
 impl Permit {
     /// A delay that does not fit the deadline is not shortened: the permit goes back.
     pub(crate) fn try_new(asking: Asking, terms: Terms, asked_at: Instant) -> Result<Self, Denied> {
-        let permit = Self {
+        let mut permit = Self {
             made: Some(terms.made),
             asked_at,
             usable_at: Instant::now() + terms.delay.min(DELAY_MAX),
@@ -115,6 +124,7 @@ impl Permit {
             asking,
         };
         permit.fits(terms.delay)?;
+        permit.begins();
         Ok(permit)
     }
 
@@ -140,7 +150,7 @@ impl Permit {
 
     /// Whether it was granted without the service.
     pub fn is_local(&self) -> bool {
-        matches!(self.made, Some(Made::Local(_)))
+        matches!(self.made, Some(Made::Local { .. }))
     }
 
     /// A limit for the attempt that the service finds sensible; it does not bind.
@@ -180,10 +190,12 @@ impl Permit {
                 continue;
             }
             if !self.confirm || self.is_known_to_hold() {
+                self.begins();
                 return Ok(self);
             }
             self = self.confirmed().await?;
             if !self.confirm && self.delay().is_zero() {
+                self.begins();
                 return Ok(self);
             }
         }
@@ -253,6 +265,15 @@ impl Permit {
         match (self.pushed(), self.epoch) {
             (Some(pushed), Some(epoch)) => pushed.stands_by(dependency, epoch),
             (Some(_) | None, _) => false,
+        }
+    }
+
+    /// The attempt is made now, as far as is known here: what was decided locally belongs to
+    /// the epoch that the service has pushed by now.
+    fn begins(&mut self) {
+        let last = (self.pushed()).and_then(|pushed| pushed.last(&self.asking.question.dependency));
+        if let Some(Made::Local { begun_in, .. }) = &mut self.made {
+            *begun_in = last.map_or(0, |on| on.epoch);
         }
     }
 

@@ -112,8 +112,8 @@ impl Pushed {
         }
         let before = entries.get(&*update.dependency).map(|entry| &entry.heard);
         let heard = Heard::read(&update, before, &self.base, now);
-        let has_tripped = heard.is_open()
-            && before.is_none_or(|before| !before.is_open() || before.epoch != heard.epoch);
+        let says = |heard: &Heard| (heard.is_open(), heard.refuses(), heard.epoch);
+        let has_tripped = heard.refuses() && before.map(says) != Some(says(&heard));
         match entries.get_mut(&*update.dependency) {
             Some(entry) => entry.heard = heard,
             None => {
@@ -165,8 +165,8 @@ impl Pushed {
         }
     }
 
-    /// Resolves at the next trip of any breaker; to be made before [`Self::tripped_since`]
-    /// is looked at.
+    /// Resolves when the service next refuses all of anything; to be made before
+    /// [`Self::tripped_since`] or [`Self::refused_since`] is looked at.
     pub(crate) fn trip(&self) -> Notified<'_> {
         self.tripped.notified()
     }
@@ -185,6 +185,24 @@ impl Pushed {
         let binds = attempt > 1 || heard.first_attempts == proto::FirstAttempts::Refuse;
         let has_tripped = heard.is_open() && heard.epoch > epoch && now < heard.valid_until;
         (has_tripped && binds).then(|| heard.denied(now))
+    }
+
+    /// Why there is no retry of an attempt made on the state of `epoch`. `None`: the service
+    /// has not said so since, or not said it validly.
+    pub(crate) fn refused_since(&self, dependency: &str, epoch: u64) -> Option<Denied> {
+        let entries = self.read();
+        let heard = &entries.get(dependency)?.heard;
+        let now = self.clock.time();
+        let is_later = heard.epoch > epoch && now < heard.valid_until;
+        (heard.refuses() && is_later).then(|| heard.denied(now))
+    }
+
+    /// How many clients the fleet had when the service last said so; 0: it has not.
+    pub(crate) fn known_clients(&self, dependency: &str) -> u32 {
+        let entries = self.read();
+        entries
+            .get(dependency)
+            .map_or(0, |entry| entry.heard.known_clients())
     }
 
     /// Whether the service is known to stand by what it granted in `epoch`.

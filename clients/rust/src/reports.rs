@@ -2,10 +2,11 @@
 //!
 //! Reporting never makes a caller wait. A full queue loses the newest outcome and counts it;
 //! the service then takes the permit for silent, which is what it is. A batch goes out
-//! 100 ms after its first entry, or at once when an entry is a failure, and always before
-//! a question that carries a failure, so that failures never arrive ahead of the successes
-//! around them. Attempts made on pushed state are counted, and their tallies go first in a
-//! batch; alone they wait 100 ms to 1 s, jittered.
+//! 10 ms after its first outcome under a permit, since a recovering dependency's ramp is
+//! steered by these; at once when an entry is a failure; and always before a question that
+//! carries a failure, so that failures never arrive ahead of the successes around them.
+//! Attempts made on pushed state are counted, and their tallies go first in a batch; alone
+//! they wait 100 ms to 1 s, jittered.
 //!
 //! A batch whose answer was lost with its stream is sent once more under the same sequence
 //! number, by which the service tells a repetition. Numbers begin at the wall clock, so
@@ -38,8 +39,10 @@ const BATCH_MAX: usize = 1_000;
 const TALLIES_MAX: usize = 500;
 /// The service takes 256 KiB a message.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 192 * 1024;
-const LINGER: Duration = Duration::from_millis(100);
-/// The longest of what only tallies wait.
+/// What an outcome under a permit waits for others.
+const LINGER: Duration = Duration::from_millis(10);
+/// The shortest and the longest of what only tallies wait.
+const TALLY_LINGER: Duration = Duration::from_millis(100);
 const TALLY_LINGER_MAX: Duration = Duration::from_secs(1);
 /// Batches without an answer yet; past it the queue fills.
 const UNANSWERED_MAX: usize = 64;
@@ -108,17 +111,27 @@ impl Reports {
 
     /// An attempt on pushed state ended so.
     pub(crate) fn tally(&self, dependency: &Arc<str>, on: OnState, outcome: &Outcome) {
+        self.count(dependency, on, outcome, outcome.is_urgent());
+    }
+
+    /// The same of a state that another has taken the place of: whole fleets learn that at one
+    /// instant, and none of them is in a hurry.
+    pub(crate) fn tally_late(&self, dependency: &Arc<str>, on: OnState, outcome: &Outcome) {
+        self.count(dependency, on, outcome, false);
+    }
+
+    fn count(&self, dependency: &Arc<str>, on: OnState, outcome: &Outcome, is_urgent: bool) {
         let mut state = self.lock();
         if !state.tallies.note(dependency, on, outcome) {
             add(&self.counting.reports_dropped, 1);
             return;
         }
-        let is_sooner = match (state.due, outcome.is_urgent()) {
+        let is_sooner = match (state.due, is_urgent) {
             (Some(_), false) => false,
             (_, true) => state.is_due_in(Duration::ZERO),
             (None, false) => {
-                let spread = TALLY_LINGER_MAX - LINGER;
-                state.is_due_in(LINGER + spread.mul_f64(entropy::unit()))
+                let spread = TALLY_LINGER_MAX - TALLY_LINGER;
+                state.is_due_in(TALLY_LINGER + spread.mul_f64(entropy::unit()))
             }
         };
         drop(state);
@@ -176,6 +189,19 @@ impl Reports {
         };
         add(counter, batch.entries.len());
         self.changed.notify_one();
+    }
+
+    /// A stream begins. What was counted before it deposits nothing, in a batch that is
+    /// repeated either.
+    pub(crate) fn stream_begins(&self) {
+        let mut state = self.lock();
+        state.tallies.forget_starts();
+        let entries = state.resend.iter_mut().flat_map(|batch| &mut batch.entries);
+        for entry in entries {
+            if let Some(proto::report_entry::Entry::Tally(tally)) = &mut entry.entry {
+                tally.first_attempts = 0;
+            }
+        }
     }
 
     /// The stream broke: what was not answered goes once more, on the next one.
@@ -277,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn successes_wait_a_tenth_of_a_second_and_a_failure_takes_them_along_at_once() {
+    async fn successes_wait_ten_milliseconds_and_a_failure_takes_them_along_at_once() {
         let reports = reports();
         let start = Instant::now();
         push(&reports, Outcome::success());
@@ -315,6 +341,47 @@ mod tests {
         assert!(reports.take().is_none() && reports.is_empty());
         let counters = reports.counting.read();
         assert_eq!((counters.reported, counters.reports_dropped), (1, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn starts_of_before_a_stream_deposit_nothing_repeated_or_not() {
+        let reports = reports();
+        let on = OnState {
+            epoch: 1,
+            slow_after: holdoff_decision::Nanos::ZERO,
+        };
+        let count = || reports.tally(&"a".into(), on, &Outcome::success());
+        let take = || match reports.take().unwrap().entries[0].entry.clone() {
+            Some(proto::report_entry::Entry::Tally(tally)) => {
+                (tally.first_attempts, tally.successes)
+            }
+            other => panic!("{other:?}"),
+        };
+        count();
+        assert_eq!(take(), (1, 1));
+        reports.broken();
+        count();
+        reports.stream_begins();
+        assert_eq!((take(), take()), ((0, 1), (0, 1)));
+        count();
+        assert_eq!(take(), (1, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_that_a_later_state_has_overtaken_waits_like_a_success() {
+        let on = OnState {
+            epoch: 1,
+            slow_after: holdoff_decision::Nanos::ZERO,
+        };
+        for is_late in [false, true] {
+            let (reports, start) = (reports(), Instant::now());
+            match is_late {
+                true => reports.tally_late(&"a".into(), on, &Outcome::failure()),
+                false => reports.tally(&"a".into(), on, &Outcome::failure()),
+            }
+            reports.due().await;
+            assert_eq!(start.elapsed() >= TALLY_LINGER, is_late);
+        }
     }
 
     #[tokio::test(start_paused = true)]

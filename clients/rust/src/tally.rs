@@ -4,6 +4,10 @@
 //! An attempt is counted when it ends: its start and its end together. Counted when it
 //! starts, one whose failure is told with a question, which counts the start again, would
 //! deposit twice in the retry budget, just when everything fails.
+//!
+//! Starts counted before the stream began that takes them along are told as none: a fleet
+//! that was alone for a while had its own budgets of them, and told all at once they would
+//! be a lump of retries just when the service is back.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -26,6 +30,8 @@ pub(crate) struct Tallies {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counter {
+    /// Since the present stream began.
+    first_attempts: u32,
     successes: u32,
     failures: u32,
     timeouts: u32,
@@ -53,6 +59,13 @@ impl Tallies {
         taken.map(|((dependency, epoch), counter)| counter.as_entry(&dependency, epoch))
     }
 
+    /// A stream begins: what was counted before it deposits nothing.
+    pub(crate) fn forget_starts(&mut self) {
+        for counter in self.counters.values_mut() {
+            counter.first_attempts = 0;
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.counters.is_empty()
     }
@@ -70,6 +83,7 @@ impl Counter {
             OutcomeKind::Ignored | OutcomeKind::Cancelled => &mut self.ignored,
         };
         *counter = counter.saturating_add(1);
+        self.first_attempts = self.first_attempts.saturating_add(1);
         if let Some(latency) = outcome.latency {
             let slow_after = Duration::from(on.slow_after);
             let is_slow = !slow_after.is_zero() && latency >= slow_after;
@@ -81,20 +95,11 @@ impl Counter {
     }
 
     fn as_entry(&self, dependency: &str, epoch: u64) -> proto::ReportEntry {
-        let ends = [
-            self.successes,
-            self.failures,
-            self.timeouts,
-            self.throttled,
-            self.rejected,
-            self.ignored,
-        ];
-        let first_attempts = ends.into_iter().fold(0, u32::saturating_add);
         proto::ReportEntry {
             entry: Some(proto::report_entry::Entry::Tally(proto::Tally {
                 dependency: dependency.to_owned(),
                 epoch,
-                first_attempts,
+                first_attempts: self.first_attempts,
                 successes: self.successes,
                 failures: self.failures,
                 timeouts: self.timeouts,
@@ -180,6 +185,20 @@ mod tests {
             .collect();
         let expected = [("a".into(), 1, 2), ("a".into(), 2, 1), ("b".into(), 1, 1)];
         assert_eq!(counts, expected);
+    }
+
+    #[test]
+    fn what_was_counted_before_a_stream_began_deposits_nothing_and_what_comes_after_does() {
+        let mut tallies = Tallies::default();
+        let name = "a".into();
+        for _ in 0..3 {
+            tallies.note(&name, on(1), &Outcome::success());
+        }
+        tallies.forget_starts();
+        tallies.note(&name, on(1), &Outcome::failure());
+        let told = taken(&mut tallies);
+        let counts = (told[0].first_attempts, told[0].successes, told[0].failures);
+        assert_eq!(counts, (1, 3, 1));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! The grid is absolute, so jitter does not accumulate and nothing falls into step: timers
 //! that are armed again after each run do (Floyd and Jacobson, 1994). A check that is late
 //! or long takes the next grid time, so there is no overlap and no burst to catch up. Under
-//! `phase: spread` j is at most a tenth of the place that each has, since a larger one would
+//! `phase: spread` j is at most a twelfth of the place that each has, since a larger one would
 //! undo the spread. The grid is that of the clock that is handed in: it survives a restart
 //! where the clock's origin does.
 //!
@@ -23,15 +23,16 @@
 mod observers;
 mod phases;
 mod places;
+mod seen;
 
 use std::collections::BTreeMap;
 
-pub use self::phases::checker_name;
 use self::{
     observers::{Observers, observes},
-    phases::{Phases, part_of},
+    phases::{JITTER_PARTS, Phases, part_of},
     places::Places,
 };
+pub use self::{phases::checker_name, seen::Summary};
 use crate::{
     Nanos, Sample, Time,
     policy::{Check, Phase},
@@ -195,7 +196,7 @@ impl Checks {
             self.kind = policy.phase;
             self.phases = Phases::new(policy.phase);
             for (name, checker) in &mut self.checkers {
-                checker.phase = self.phases.join(*name, now);
+                checker.phase = self.phases.join(*name, period(policy), now);
             }
         }
         if now.since(self.swept) >= period(policy) {
@@ -250,7 +251,7 @@ impl Checks {
     }
 
     fn plan_first(&mut self, policy: &Check, checker: u64, now: Time, sample: Sample) -> Plan {
-        let phase = self.phases.join(checker, now);
+        let phase = self.phases.join(checker, period(policy), now);
         let grid = next_grid(policy, phase, now);
         let new = Checker {
             phase,
@@ -380,7 +381,7 @@ impl Checks {
             Phase::Hash => policy.offset,
             Phase::Spread => {
                 let place = period(policy).0 / self.phases.len().max(1) as u64;
-                policy.offset.min(Nanos(place / 10))
+                policy.offset.min(Nanos(place / JITTER_PARTS))
             }
         };
         most.scaled(sample.jitter)

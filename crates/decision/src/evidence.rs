@@ -34,6 +34,7 @@ mod trail;
 mod windowed;
 
 pub use self::sketch::Sketch;
+pub(crate) use self::sketch::mixed;
 use self::trail::Trail;
 use crate::{
     Nanos, Time,

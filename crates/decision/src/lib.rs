@@ -54,7 +54,7 @@ pub use acquire::{Answer, Ask, MadeUnder, Previous, Question, acquire};
 pub use calendar::Priority;
 pub use permit::{Denial, DenialReason, Grant, Outcome, OutcomeKind, Permit, PermitKind, Reported};
 pub use policy::Policy;
-pub use record::{Context, Record, Sample, State};
+pub use record::{Context, Record, Restart, Sample, State};
 pub use report::{Tally, report, tally};
 pub use share::Share;
 pub use time::{Nanos, Time};

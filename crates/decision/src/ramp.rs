@@ -4,7 +4,7 @@
 //! begin          start * X                       X: successes a second before the outage
 //! each step      * 2 up to X, then + X / 10 where somebody waits
 //!                * 0.7 after more than 1 % failures
-//!                * 0.85 after a mean latency above twice the usual one
+//!                * 0.9 after a mean latency above twice the usual one + 20 ms
 //! end            four steps at X or above in which nobody waited, or `max_duration`
 //! ```
 //!
@@ -13,22 +13,32 @@
 //! double, no limit. A trip of the breaker ends it.
 //!
 //! What a slow step served is what the dependency can do, so the curve steps back below it,
-//! to 95 % of it at most; it waits a step, since what ends in it was admitted before; and it
+//! to 97 % of it at most; it waits a step, since what ends in it was admitted before; and it
 //! comes near it again by fortieths. Without this it swings by half around the capacity.
-//! Twenty latencies that are too slow end a step at once.
+//! Twenty latencies that are too slow end a step at once. The 20 ms are for a dependency that
+//! comes back at a tenth of its speed: each call alone is slow then, and less load would not
+//! make it faster.
 //!
 //! Attempts are placed on the curve by one instant, the time of the next free place (as in
-//! [`crate::rate`], without a burst). Within `horizon` a place is promised, as a delay;
+//! [`crate::rate`], without a burst); places beyond the end of this step are as far apart as
+//! the curve will have them if it climbs. Within `horizon` a place is promised, as a delay;
 //! beyond it nothing is, and the caller is told when to ask again (`line`): when the curve,
 //! as it would climb, has places that nobody was told yet, half a horizon early, so that
-//! callers a little late leave no place empty. That line decides nothing but the time, so
-//! one who never comes back takes nobody's place.
+//! callers a little late leave no place empty.
+//!
+//! Those who come back have waited longer than those who ask for the first time, and nothing
+//! tells them apart but when they come: each call has a moment of its own in each quarter of
+//! a second, and is told no other. While that quarter is full of those who were told it, who
+//! asks at another moment finds places only within a sixth of the horizon, and is told a time
+//! behind them. So the line is nearly first come, first served, and keeps no names; the price
+//! is that a tenth of the new ones happen to ask at their moment, and that who takes longer
+//! than 25 ms to ask is taken for a new one. Who never comes back takes nobody's place.
 //!
 //! The rules that the contract leaves open: X is taken as ten a second at least; the rate
 //! never falls below X / 64 nor below one a second; after a step back it doubles no further
 //! than to where it fell; where more than 1 % fail in health, twice that share is allowed;
-//! slowness of less than 5 ms says nothing, nor do fewer than three latencies; somebody
-//! waits where a caller was refused, or was given more than half the horizon.
+//! fewer than three latencies say nothing; somebody waits where a caller was refused, or was
+//! given more than half the horizon.
 
 mod line;
 mod slope;
@@ -56,7 +66,14 @@ const DEEPEST_CUT: f64 = 0.25;
 const LATENCIES_MIN: u32 = 3;
 /// So many end a step early, if they are too slow.
 const LATENCIES_PLAIN: u32 = 20;
-const SLOWNESS_MIN: Nanos = Nanos::from_millis(5);
+/// Beyond twice the usual latency.
+const SLOWNESS_MIN: Nanos = Nanos::from_millis(20);
+const CUT_AFTER_FAILURES: f64 = 0.7;
+const CUT_AFTER_SLOWNESS: f64 = 0.9;
+/// Of what a slow step served.
+const BELOW_CEILING: f64 = 0.97;
+/// The part of the horizon that is open to whom no place was kept for.
+const HORIZON_OF_NEW: u64 = 6;
 
 /// One recovery.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,6 +87,8 @@ pub struct Ramp {
     too_slow: Option<f64>,
     failures_allowed: f32,
     step_began: Time,
+    /// Of a step, as the policy had it last.
+    length: Nanos,
     step: Step,
     /// The step after a slow one: what ends in it was admitted before.
     holds: bool,
@@ -134,14 +153,15 @@ impl Ramp {
             target,
             rate: 0.0,
             too_slow: usual.latency.map(|usual| {
-                let limit = usual.saturating_add(usual.max(SLOWNESS_MIN));
-                limit.as_secs_f64()
+                let twice = usual.saturating_add(usual);
+                twice.saturating_add(SLOWNESS_MIN).as_secs_f64()
             }),
             failures_allowed: match usual.failing > FAILURES_ALLOWED {
                 true => 2.0 * usual.failing,
                 false => FAILURES_ALLOWED,
             },
             step_began: now,
+            length: length(policy),
             step: Step::default(),
             holds: false,
             quiet: 0,
@@ -154,41 +174,59 @@ impl Ramp {
         Some(ramp)
     }
 
-    /// Whether the climb lasts at `now`.
+    /// Whether the climb lasts at `now`, also where nothing has happened since its last step:
+    /// who looks need not wait for the next call to see its end.
     pub fn lasts(&self, now: Time) -> bool {
-        now < self.ends
+        let is_judged = now < self.step_began + self.length;
+        now < self.ends && (is_judged || self.clone().judge_until(now) == Progress::Climbs)
     }
 
-    /// The wait for the next place. Takes nothing.
+    /// The wait for the next place of a call, which goes by any number that is its own. Takes
+    /// nothing.
     ///
     /// # Errors
     /// It lies beyond the horizon.
-    pub fn room(&self, policy: &policy::Ramp, unit: f64, now: Time) -> Result<Nanos, Curve> {
+    pub fn room(
+        &self,
+        policy: &policy::Ramp,
+        call: u64,
+        unit: f64,
+        now: Time,
+    ) -> Result<Nanos, Curve> {
         let wait = now.until(self.next);
-        if wait > policy.horizon {
+        let horizon = match self.line.is_kept_for_others(self.rate, call, now) {
+            true => Nanos(policy.horizon.0 / HORIZON_OF_NEW),
+            false => policy.horizon,
+        };
+        if wait > horizon {
             return Err(self.curve(now));
         }
         match wait.is_zero() {
             true => Ok(Nanos::ZERO),
-            false => Ok(wait.saturating_add(self.interval().scaled(unit))),
+            false => Ok(wait.saturating_add(interval(self.rate).scaled(unit))),
         }
     }
 
     /// Takes the place that [`Self::room`] looked at.
     pub fn take(&mut self, policy: &policy::Ramp, now: Time) {
         self.step.somebody_waited |= now.until(self.next).0 > policy.horizon.0 / 2;
-        self.next = self.next.max(now) + self.interval();
+        let place = self.next.max(now);
+        let rate = match self.holds {
+            true => self.rate,
+            false => Ahead::of(self, policy).rate(place),
+        };
+        self.next = place + interval(rate);
     }
 
-    /// When a caller that found no place may ask again. It is counted as waiting.
-    pub fn line_up(&mut self, policy: &policy::Ramp, unit: f64, now: Time) -> Nanos {
+    /// When a call that found no place may ask again. It is counted as waiting.
+    pub fn line_up(&mut self, policy: &policy::Ramp, call: u64, unit: f64, now: Time) -> Nanos {
         self.step.somebody_waited = true;
         self.line.advance(now);
         let queue = now.until(self.next).0.saturating_sub(policy.horizon.0 / 2);
         let mut ahead = Ahead::of(self, policy);
         let told = self
             .line
-            .join(now + Nanos(queue), unit, |at| ahead.rate(at));
+            .join(now + Nanos(queue), call, unit, |at| ahead.rate(at));
         let over = now.until(self.ends);
         match now.until(told) {
             wait if wait <= over => wait.max(Nanos::from_millis(1)),
@@ -211,10 +249,15 @@ impl Ramp {
 
     /// Judges the steps that are over.
     pub fn advance(&mut self, policy: &policy::Ramp, now: Time) -> Progress {
-        if !self.lasts(now) || policy.start >= Share::ONE {
+        if now >= self.ends || policy.start >= Share::ONE {
             return Progress::Done;
         }
-        let length = length(policy);
+        self.length = length(policy);
+        self.judge_until(now)
+    }
+
+    fn judge_until(&mut self, now: Time) -> Progress {
+        let length = self.length;
         if self.is_plainly_slow() && !self.holds && now > self.step_began {
             self.line.advance(now);
             self.judge(now.since(self.step_began));
@@ -247,7 +290,7 @@ impl Ramp {
     fn judge(&mut self, length: Nanos) {
         let step = std::mem::take(&mut self.step);
         let ended = step.successes.saturating_add(step.failures);
-        let failed = step.failures as f32 > ended as f32 * self.failures_allowed;
+        let failed = step.failures as f32 > failures_expected(ended, self.failures_allowed);
         let slow = step.latencies >= LATENCIES_MIN && self.is_too_slow(&step);
         let waits = step.somebody_waited || self.line.waiting(self.step_began) > 0;
         let at_target = self.rate >= self.target;
@@ -257,10 +300,10 @@ impl Ramp {
         };
         let holds = std::mem::take(&mut self.holds);
         if failed {
-            self.step_back(self.rate * 0.7);
+            self.step_back(CUT_AFTER_FAILURES * self.rate);
         } else if slow && !holds {
             self.ceiling = f64::from(step.successes) / length.as_secs_f64();
-            let cut = (0.85 * self.rate).min(0.95 * self.ceiling);
+            let cut = (CUT_AFTER_SLOWNESS * self.rate).min(BELOW_CEILING * self.ceiling);
             self.step_back(cut.max(DEEPEST_CUT * self.rate));
             self.holds = true;
         } else if !holds && (waits || !at_target) {
@@ -300,11 +343,6 @@ impl Ramp {
             .max(self.target * LOWEST_PART)
             .clamp(1.0, FASTEST.max(1.0));
     }
-
-    /// Between two places, rounded up so that the rate is never exceeded.
-    fn interval(&self) -> Nanos {
-        Nanos((1e9 / self.rate).ceil() as u64)
-    }
 }
 
 impl fmt::Display for Curve {
@@ -317,8 +355,23 @@ impl fmt::Display for Curve {
     }
 }
 
+/// Between two places, rounded up so that the rate is never exceeded.
+fn interval(rate: f64) -> Nanos {
+    Nanos((1e9 / rate).ceil() as u64)
+}
+
 fn length(policy: &policy::Ramp) -> Nanos {
     policy.step.max(Nanos::from_millis(1))
+}
+
+/// So many failures of so many calls are no reason to step back. Where some always fail, few
+/// calls have more by mere chance: two standard deviations of a Poisson count are allowed.
+fn failures_expected(calls: u32, allowed: f32) -> f32 {
+    let mean = calls as f32 * allowed;
+    match allowed > FAILURES_ALLOWED {
+        true => mean + 2.0 * mean.sqrt(),
+        false => mean,
+    }
 }
 
 #[cfg(test)]

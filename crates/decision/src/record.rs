@@ -82,9 +82,28 @@ pub enum Change {
 pub struct Context {
     pub now: Time,
     pub sample: Sample,
-    /// When the service started, unless it started for the first time: leases and floors
-    /// of the run before are not known.
-    pub restarted: Option<Time>,
+    /// The start of a run that does not know what the run before had promised.
+    pub restarted: Option<Restart>,
+}
+
+/// The start of a service that has not read back the leases and budgets of the run before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restart {
+    pub at: Time,
+    /// There certainly was a run before. Where nothing is kept nobody can know: then leases may
+    /// be out, and cost little to wait for, but a service that starts with its budgets spent
+    /// would help nobody.
+    pub has_predecessor: bool,
+}
+
+impl Restart {
+    /// A run that is known to follow another.
+    pub fn after_another(at: Time) -> Self {
+        Self {
+            at,
+            has_predecessor: true,
+        }
+    }
 }
 
 /// Two independent draws, each uniform in [0, 1).
@@ -100,13 +119,14 @@ impl Context {
     /// Before this time no probe is leased.
     pub fn probes_from(&self, policy: &Policy) -> Time {
         self.restarted
-            .map_or(Time::ORIGIN, |start| start + policy.breaker.probe_lease)
+            .map_or(Time::ORIGIN, |start| start.at + policy.breaker.probe_lease)
     }
 
     /// Before this time the floor of the budget counts as spent.
     pub fn floor_from(&self, policy: &Policy) -> Time {
         self.restarted
-            .map_or(Time::ORIGIN, |start| start + policy.budget.ttl)
+            .filter(|start| start.has_predecessor)
+            .map_or(Time::ORIGIN, |start| start.at + policy.budget.ttl)
     }
 }
 

@@ -5,7 +5,7 @@
 //! says which.
 
 use crate::{
-    Policy, Record, Time,
+    Nanos, Policy, Record, Time,
     breaker::Ended,
     evidence::Heard,
     permit::{Outcome, OutcomeKind, Permit, Reported},
@@ -28,7 +28,14 @@ pub struct Tally {
     pub rejected: u32,
     /// Of those that ended, the slow ones.
     pub slow: u32,
+    /// Those that ended and say nothing.
+    pub ignored: u32,
+    /// Of all that ended; zero where it was not measured.
+    pub latency_sum: Nanos,
 }
+
+/// No call is believed to have taken longer.
+const LATENCY_MAX: Nanos = Nanos::from_secs(24 * 3600);
 
 /// Takes the report of one granted attempt. `reporter` is the hash of the instance that made
 /// it, as in [`Ask::caller`](crate::Ask::caller); `permit` is one that this service gave out for
@@ -106,6 +113,10 @@ pub fn tally(
     };
     record.breaker.note_second(&policy.breaker, ended, now);
     record.note_ended(counts, None, now);
+    // How long a failure takes says nothing about a success.
+    if let Some(mean) = mean_latency(tally).filter(|_| counts.failures == 0) {
+        record.note_mean_latency(mean, tally.successes);
+    }
     if counts.calls > 0 {
         record.breaker.note_reporter(reporter, now);
     }
@@ -116,6 +127,21 @@ pub fn tally(
     };
     record.count(policy, &heard, now);
     Reported::Ok
+}
+
+/// `None`: nothing ended, or nothing was measured.
+fn mean_latency(tally: &Tally) -> Option<Nanos> {
+    let ended = [
+        tally.successes,
+        tally.failures,
+        tally.timeouts,
+        tally.throttled,
+        tally.rejected,
+        tally.ignored,
+    ];
+    let ended: u64 = ended.into_iter().map(u64::from).sum();
+    let mean = Nanos(tally.latency_sum.0.checked_div(ended)?);
+    (!mean.is_zero()).then(|| mean.min(LATENCY_MAX))
 }
 
 fn counts(policy: &Policy, tally: &Tally) -> Counts {

@@ -5,6 +5,11 @@
 //! (a rate, probes) has to be asked for; what is refused is refused where it is cheapest, in
 //! the client. A refusal ends by itself: it is valid for the time that is left plus this
 //! subscriber's own spread, and then the client asks.
+//!
+//! A breaker that spares first attempts lets them go while it is open, but somebody must ask
+//! for its probes: where nothing fails there is no retry that would. So that allowance ends
+//! with the open period, a free lease has to be asked for, and while all are out first attempts
+//! go on until the first of them may have ended.
 
 use crate::{
     Nanos, Policy, Record, State,
@@ -41,6 +46,15 @@ pub fn standing(policy: &Policy, record: &Record, context: &Context) -> Standing
     let now = context.now;
     let state = record.state(policy, now);
     let held = now.until(record.held_until());
+    let binds = record.breaker.binds_first_attempts(&policy.breaker);
+    let open = now.until(record.breaker.past().open_until);
+    let probes_out = probes_out(policy, record, state, context);
+    // As a denial would be: spread over the time in which a verdict may come, so that a fleet
+    // that hears of the first probe does not ask together.
+    let verdict_within = |first_end: Nanos| {
+        let until = first_end.saturating_add(policy.breaker.spread);
+        until.scaled(context.sample.spread).max(Nanos(1_000_000))
+    };
     let (first_attempts, valid_for) = if state == State::ForcedOpen {
         let end = record.order_at(now).and_then(|order| order.expires);
         let left = end.map_or(REFUSE_VALID_FOR, |end| now.until(end));
@@ -53,22 +67,22 @@ pub fn standing(policy: &Policy, record: &Record, context: &Context) -> Standing
             FirstAttempts::Refuse,
             spread(held, policy.pushback.spread, context),
         )
-    } else if state == State::Open && record.breaker.binds_first_attempts(&policy.breaker) {
-        let left = now.until(record.breaker.past().open_until);
+    } else if state == State::Open && binds {
         (
             FirstAttempts::Refuse,
-            spread(left, policy.breaker.spread, context),
+            spread(open, policy.breaker.spread, context),
         )
-    } else if let Some(first_end) = probes_out(policy, record, state, context) {
-        // As a denial would be: spread over the time in which a verdict may come, so that a
-        // fleet that hears of the first probe does not ask together.
-        let until = first_end.saturating_add(policy.breaker.spread);
-        let valid_for = until.scaled(context.sample.spread).max(Nanos(1_000_000));
-        (FirstAttempts::Refuse, valid_for)
-    } else if must_ask(policy, record, state) {
+    } else if let Some(first_end) = probes_out.filter(|_| binds) {
+        (FirstAttempts::Refuse, verdict_within(first_end))
+    } else if must_ask(policy, record, state, probes_out.is_some()) {
         (FirstAttempts::Ask, GO_VALID_FOR)
     } else {
-        (FirstAttempts::Go, GO_VALID_FOR)
+        let ends = match (state, probes_out) {
+            (State::Open, _) => spread(open, policy.breaker.spread, context),
+            (_, Some(first_end)) => verdict_within(first_end),
+            (_, None) => GO_VALID_FOR,
+        };
+        (FirstAttempts::Go, ends.min(GO_VALID_FOR))
     };
     Standing {
         state,
@@ -102,14 +116,15 @@ pub fn standing_of(policy: &Policy, record: &Record, caller: u64, context: &Cont
     }
 }
 
-/// When the first of the probes ends that are out, where there are no more and first attempts
-/// need one.
+/// When the first of the probes ends that are out, or the time after a restart in which none
+/// is leased; `None`: a lease is free, or none is needed.
 fn probes_out(policy: &Policy, record: &Record, state: State, context: &Context) -> Option<Nanos> {
-    if state != State::HalfOpen || !record.breaker.binds_first_attempts(&policy.breaker) {
+    if state != State::HalfOpen {
         return None;
     }
     let probes_from = context.probes_from(policy);
-    let (breaker, asker) = (&record.breaker, Asker::FirstAttempt);
+    // As one whom the breaker binds: the others are admitted all the same.
+    let (breaker, asker) = (&record.breaker, Asker::Retry);
     match breaker.admit(&policy.breaker, asker, probes_from, context.now) {
         Admission::ProbesOut { first_end, .. } => Some(first_end),
         Admission::Quarantine(left) => Some(left),
@@ -118,12 +133,14 @@ fn probes_out(policy: &Policy, record: &Record, state: State, context: &Context)
 }
 
 /// Whether each first attempt has to be decided on its own.
-fn must_ask(policy: &Policy, record: &Record, state: State) -> bool {
-    let probes = match state {
-        State::HalfOpen | State::Recovering => record.breaker.binds_first_attempts(&policy.breaker),
+fn must_ask(policy: &Policy, record: &Record, state: State, probes_out: bool) -> bool {
+    let one_by_one = match state {
+        // Also where it would pass: somebody must take the lease that is free.
+        State::HalfOpen => !probes_out,
+        State::Recovering => record.breaker.binds_first_attempts(&policy.breaker),
         State::Closed | State::Open | State::ForcedOpen | State::ForcedClosed => false,
     };
-    probes || policy.rate.is_some()
+    one_by_one || policy.rate.is_some()
 }
 
 fn spread(left: Nanos, spread: Nanos, context: &Context) -> Nanos {
@@ -195,6 +212,29 @@ mod tests {
             first_attempts(&policy, &open_record(), 0),
             FirstAttempts::Go
         );
+    }
+
+    #[test]
+    fn a_free_probe_is_asked_for_also_where_first_attempts_are_spared() {
+        let mut policy = Policy::default();
+        policy.breaker.applies_to = AppliesTo::Retries;
+        let mut record = open_record();
+        let seconds = |seconds: u64| Nanos::from_secs(seconds).0;
+        let open = standing(&policy, &record, &context(seconds(4)));
+        assert_eq!(open.first_attempts, FirstAttempts::Go);
+        let ends = Nanos::from_secs(6 + 1);
+        assert_eq!(open.valid_for, ends, "with the open period, spread");
+        let now = Time(seconds(10));
+        let first_attempts = |record: &Record| first_attempts(&policy, record, now.0);
+        assert_eq!(first_attempts(&record), FirstAttempts::Ask);
+        record.breaker.begin_probing(now);
+        record.breaker.lease(1, now + Nanos::from_secs(5), now);
+        assert_eq!(first_attempts(&record), FirstAttempts::Go);
+        let out = standing(&policy, &record, &context(now.0));
+        let verdict = Nanos::from_millis(3_500);
+        assert_eq!(out.valid_for, verdict, "spread over the time of a verdict");
+        record.breaker.end_lease(1, now);
+        assert_eq!(first_attempts(&record), FirstAttempts::Ask);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What a dependency did in health: successes a second, and how long one took.
+//! What a dependency did in health: successes a second, how long one took, and which share
+//! of its calls failed.
 //!
 //! An exponential moving average with a half-life of 30 s, corrected for its age, so that a
 //! record of two seconds does not show a twentieth of the truth. It is what the calendar
@@ -6,6 +7,11 @@
 //!
 //! It stands still while the dependency is not closed, and while more than half of the last
 //! sixteen or so outcomes failed: an outage must not teach that nothing can be done.
+//!
+//! The usual share of failures is learned from lessons of 32 calls, each of which moves it by
+//! an eighth. A lesson in which the last sixteen or so calls failed more often than one in
+//! four is forgotten, and so is one that a trip cuts short: it is the begin of an outage, and
+//! would allow the recovery what broke it.
 
 use crate::{Nanos, Time};
 
@@ -19,6 +25,17 @@ const YOUNGEST: f32 = 0.022_84;
 const RECENT: f32 = 1.0 / 16.0;
 /// How much one success moves the usual latency.
 const LATENCY: f32 = 1.0 / 256.0;
+/// Calls of one lesson about the usual share of failures.
+const LESSON: u8 = 32;
+/// How far one lesson moves it.
+const LEARNED: f32 = 1.0 / 8.0;
+/// Above this share of the last calls a lesson teaches nothing.
+const HEALTHY: f32 = 0.25;
+/// What a tally says of the usual latency moves it as so many successes do at most (by an
+/// eighth), and to no more than so many times of what it was: one that lies does not undo
+/// what hundreds have told, and a dependency that has become slower is believed after a few.
+pub(crate) const TALLIED_MAX: u32 = 32;
+const TALLIED_TIMES_MAX: f32 = 4.0;
 
 /// The moving averages of one dependency.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,18 +45,43 @@ pub struct Throughput {
     /// The grain that this is as of.
     grain: u32,
     /// How much of a full average this is, 0 to 1.
-    weight: f32,
+    weight: Part,
     /// Share of the last outcomes that failed.
-    failing: f32,
+    failing: Part,
+    /// Share that fails in health.
+    usual_failing: Part,
+    /// Of the lesson that goes on.
+    lesson: Lesson,
     /// Seconds; 0: not known.
     latency: f32,
+}
+
+/// A share of 0 to 1 in two bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Part(u16);
+
+impl Part {
+    fn of(share: f32) -> Self {
+        Self((share.clamp(0.0, 1.0) * f32::from(u16::MAX)).round() as u16)
+    }
+
+    fn share(self) -> f32 {
+        f32::from(self.0) / f32::from(u16::MAX)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Lesson {
+    calls: u8,
+    failures: u8,
 }
 
 impl Throughput {
     /// Adds outcomes of a closed dependency.
     pub fn note(&mut self, successes: u32, failures: u32, now: Time) {
         self.note_share(successes, failures);
-        if self.failing > 0.5 {
+        self.learn_failing(successes, failures);
+        if self.failing() > 0.5 {
             self.skip(now);
             return;
         }
@@ -57,9 +99,24 @@ impl Throughput {
         };
     }
 
+    /// Adds the mean latency of so many successes in health, as one client counted them.
+    pub fn note_mean_latency(&mut self, mean: Nanos, successes: u32) {
+        if successes == 0 {
+            return;
+        }
+        let seen = mean.as_secs_f64() as f32;
+        self.latency = match self.latency {
+            0.0 => seen,
+            usual => {
+                let moved = 1.0 - (1.0 - LATENCY).powf(successes.min(TALLIED_MAX) as f32);
+                usual + (seen.min(usual * TALLIED_TIMES_MAX) - usual) * moved
+            }
+        };
+    }
+
     /// Ages the average to `now`; from there on it may stand still.
     pub fn settle(&mut self, now: Time) {
-        if self.weight == 0.0 && self.per_second == 0.0 {
+        if self.weight == Part::default() && self.per_second == 0.0 {
             // Nothing has been seen that could age.
             self.grain = grain(now);
             return;
@@ -71,18 +128,24 @@ impl Throughput {
         self.grain = self.grain.wrapping_add(passed);
         let part = 0.5_f64.powf(f64::from(passed) / GRAINS_IN_A_HALF_LIFE);
         self.per_second *= part;
-        self.weight = 1.0 - (1.0 - self.weight) * part as f32;
+        self.weight = Part::of(1.0 - (1.0 - self.weight.share()) * part as f32);
     }
 
     /// Share of the last sixteen or so outcomes that failed, 0 to 1.
     pub fn failing(&self) -> f32 {
-        self.failing
+        self.failing.share()
+    }
+
+    /// Share of the calls that fail in health, 0 to 1; 0 until the first 32 have ended.
+    pub fn usual_failing(&self) -> f32 {
+        self.usual_failing.share()
     }
 
     /// Goes on at `now` as if no time had passed.
     pub fn resume(&mut self, now: Time) {
         self.skip(now);
-        self.failing = 0.0;
+        self.failing = Part::default();
+        self.lesson = Lesson::default();
     }
 
     fn skip(&mut self, now: Time) {
@@ -93,13 +156,13 @@ impl Throughput {
     /// Successes a second as of the last outcome; `None`: none is known.
     pub fn standing(&self) -> Option<f64> {
         let known = self.per_second > 0.0;
-        known.then(|| self.per_second / f64::from(self.weight.max(YOUNGEST)))
+        known.then(|| self.per_second / f64::from(self.weight.share().max(YOUNGEST)))
     }
 
     /// Successes a second at `now`; `None`: none is known.
     pub fn at(&self, now: Time) -> Option<f64> {
         let mut aged = *self;
-        if self.failing <= 0.5 {
+        if self.failing() <= 0.5 {
             aged.settle(now);
         }
         aged.standing()
@@ -119,7 +182,30 @@ impl Throughput {
             _ => 1.0 - (1.0 - RECENT).powf(all as f32),
         };
         let seen = failures as f32 / all as f32;
-        self.failing += (seen - self.failing) * moved;
+        let failing = self.failing();
+        self.failing = Part::of(failing + (seen - failing) * moved);
+    }
+
+    fn learn_failing(&mut self, successes: u32, failures: u32) {
+        let all = successes.saturating_add(failures);
+        let Lesson {
+            calls,
+            failures: failed,
+        } = self.lesson;
+        let calls = u32::from(calls).saturating_add(all);
+        let failed = u32::from(failed).saturating_add(failures);
+        if calls < u32::from(LESSON) {
+            // Both are below 32.
+            (self.lesson.calls, self.lesson.failures) = (calls as u8, failed as u8);
+            return;
+        }
+        self.lesson = Lesson::default();
+        if self.failing() <= HEALTHY {
+            let (usual, seen) = (self.usual_failing(), failed as f32 / calls as f32);
+            let lessons = (calls / u32::from(LESSON)).min(64) as f32;
+            let moved = 1.0 - (1.0 - LEARNED).powf(lessons);
+            self.usual_failing = Part::of(usual + (seen - usual) * moved);
+        }
     }
 }
 
@@ -221,6 +307,58 @@ mod tests {
         throughput.note_latency(Nanos::from_secs(1));
         let usual = throughput.latency().unwrap();
         assert!(usual > Nanos::from_millis(9) && usual < Nanos::from_millis(15));
+    }
+
+    #[test]
+    fn a_tally_says_of_the_usual_latency_what_its_successes_would_have_said() {
+        let (mut single, mut tallied) = (Throughput::default(), Throughput::default());
+        for round in 0..400 {
+            let latency = Nanos::from_millis(20 + round % 7);
+            for _ in 0..16 {
+                single.note_latency(latency);
+            }
+            tallied.note_mean_latency(latency, 16);
+        }
+        let (single, tallied) = (single.latency().unwrap(), tallied.latency().unwrap());
+        let apart = single.as_secs_f64() - tallied.as_secs_f64();
+        assert!(apart.abs() < 0.000_1, "{single} {tallied}");
+    }
+
+    #[test]
+    fn one_tally_that_lies_moves_the_usual_latency_by_less_than_half() {
+        for (lie, count) in [
+            (Nanos::MAX, u32::MAX),
+            (Nanos(1), u32::MAX),
+            (Nanos::MAX, 1),
+        ] {
+            let mut throughput = Throughput::default();
+            throughput.note_mean_latency(Nanos::from_millis(20), 1_000);
+            throughput.note_mean_latency(lie, count);
+            let usual = throughput.latency().unwrap().as_secs_f64();
+            assert!(usual > 0.017 && usual < 0.028, "{usual}");
+            throughput.note_mean_latency(Nanos::from_secs(1), 0);
+            assert_eq!(throughput.latency().unwrap().as_secs_f64(), usual);
+        }
+    }
+
+    #[test]
+    fn what_fails_in_health_is_learned_and_an_outage_teaches_nothing() {
+        let mut throughput = Throughput::default();
+        for call in 0..2_000_u32 {
+            let failed = u32::from(call % 10 == 9);
+            throughput.note(1 - failed, failed, at(f64::from(call) / 100.0));
+        }
+        let usual = throughput.usual_failing();
+        assert!((usual - 0.1).abs() < 0.02, "{usual}");
+        for call in 0..11_u32 {
+            throughput.note(0, 1, at(20.0 + f64::from(call) / 100.0));
+        }
+        throughput.resume(at(30.0));
+        assert!((throughput.usual_failing() - usual).abs() < 0.02);
+        let mut healthy = Throughput::default();
+        healthy.note(10_000, 0, at(1.0));
+        (0..5).for_each(|_| healthy.note(0, 1, at(2.0)));
+        assert_eq!(healthy.usual_failing(), 0.0);
     }
 
     #[test]

@@ -76,6 +76,11 @@ impl Tickets {
         self.number * WORD + u64::from(self.used) - 1
     }
 
+    /// No serial so high has been given out; the next may be higher still.
+    pub fn next_serial(&self) -> u64 {
+        self.number * WORD + u64::from(self.used)
+    }
+
     pub fn look(&self, serial: u64) -> Ticket {
         let (number, bit) = (serial / WORD, 1_u64 << (serial % WORD));
         if number > self.number || (number == self.number && serial % WORD >= u64::from(self.used))

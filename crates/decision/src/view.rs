@@ -42,6 +42,19 @@ pub struct View {
     pub throughput: Option<f64>,
     /// Share of the last sixteen or so outcomes that failed, 0 to 1.
     pub failing: f32,
+    /// Caller instances that were heard of lately: at least so many.
+    pub active: u32,
+    /// Of a success; `None`: not known.
+    pub latency: Option<Nanos>,
+}
+
+impl View {
+    /// First attempts a second: as the budget with this window counted them, or where that is
+    /// more as successes came. A young record has counted less than a whole window.
+    pub fn calls_per_second(&self, budget_ttl: Nanos) -> f64 {
+        let counted = self.budget.first_attempts as f64 / budget_ttl.as_secs_f64().max(1e-9);
+        counted.max(self.throughput.unwrap_or(0.0))
+    }
 }
 
 pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
@@ -81,6 +94,8 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
             .flatten(),
         throughput: record.usual_rate(now),
         failing: record.throughput.failing(),
+        active: breaker.active(now),
+        latency: record.throughput.latency(),
     }
 }
 

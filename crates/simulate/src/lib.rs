@@ -5,3 +5,25 @@
 //! values. Reading YAML and printing are the command line's.
 
 #![forbid(unsafe_code)]
+
+mod assertions;
+mod dependency;
+mod measure;
+mod operation;
+pub mod plot;
+pub mod published;
+mod queue;
+mod random;
+pub mod reference;
+pub mod report;
+pub mod results;
+pub mod run;
+pub mod scenario;
+pub mod strategy;
+mod timeline;
+mod world;
+
+pub use results::Results;
+pub use run::{Progress, run};
+pub use scenario::Scenario;
+pub use strategy::Strategy;

@@ -1,34 +1,49 @@
 //! The adapter to the policy module: what the commands need of it, in their own words.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path};
 
 use holdoff_client::proto::{GetPolicyResponse, ListPoliciesResponse, PolicySource};
-use holdoff_decision::Nanos;
 use serde::Serialize;
 
 use super::PolicyValue;
-use crate::policy::{self, Change, Finding, ItemOrigin, Overlay, PolicySet, Source};
+pub use crate::policy::Traffic as Known;
+use crate::policy::{self, Change, Finding, ItemOrigin, Overlay, PolicySet, Severity, Source};
 
 /// Policies of files, of a service, or none at all.
 #[derive(Debug, Default)]
 pub struct Policies(PolicySet);
 
 /// What a check found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Checked {
-    pub errors: Vec<Found>,
-    pub warnings: Vec<Found>,
+    pub findings: Vec<Found>,
+    pub errors: usize,
+    pub warnings: usize,
+    pub hints: usize,
 }
 
 /// One thing that is wrong, or that a reader should know.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Found {
+    pub severity: &'static str,
+    pub code: &'static str,
     pub file: String,
     /// Both from 1; 0 where unknown.
     pub line: u32,
     pub column: u32,
     pub field: String,
+    pub dependency: String,
     pub message: String,
+    pub numbers: BTreeMap<&'static str, f64>,
+    /// Changes that, made together, end it.
+    pub proposal: Vec<Proposal>,
+}
+
+/// A field and the value that it should have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Proposal {
+    pub field: String,
+    pub value: String,
 }
 
 /// One policy that is to be stored.
@@ -52,12 +67,38 @@ pub struct Difference {
 
 impl From<Finding> for Found {
     fn from(finding: Finding) -> Self {
+        let proposal = finding.proposal.into_iter().map(|proposed| Proposal {
+            field: proposed.field,
+            value: proposed.value,
+        });
         Self {
+            severity: finding.severity.as_str(),
+            code: finding.code,
             file: finding.file,
             line: finding.place.line,
             column: finding.place.column,
             field: finding.field,
+            dependency: finding.dependency,
             message: finding.message,
+            numbers: finding.numbers,
+            proposal: proposal.collect(),
+        }
+    }
+}
+
+impl Checked {
+    pub fn of(findings: Vec<Found>) -> Self {
+        let count = |severity: Severity| {
+            let of_it = findings.iter();
+            of_it
+                .filter(|found| found.severity == severity.as_str())
+                .count()
+        };
+        Self {
+            errors: count(Severity::Error),
+            warnings: count(Severity::Warning),
+            hints: count(Severity::Hint),
+            findings,
         }
     }
 }
@@ -82,25 +123,28 @@ pub fn load(path: &Path) -> Result<Policies, Vec<Found>> {
     PolicySet::load(&sources, &[]).map(Policies).map_err(found)
 }
 
-/// Loads the files and looks for what cannot work.
-pub fn check(path: &Path, deadline: Option<Duration>) -> Checked {
-    let policies = match load(path) {
-        Ok(policies) => policies,
-        Err(errors) => {
-            return Checked {
-                errors,
-                ..Checked::default()
-            };
+/// Reads a traffic file.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn traffic(path: &Path) -> Result<Known, Vec<Found>> {
+    let found = |findings: Vec<Finding>| findings.into_iter().map(Found::from).collect();
+    let sources = policy::files::read(path).map_err(found)?;
+    match sources.as_slice() {
+        [source] => Known::read(source).map_err(found),
+        many => {
+            let message = format!("{} files; traffic is one file", many.len());
+            let finding = Finding::of_file(&path.display().to_string(), message);
+            Err(vec![finding.into()])
         }
-    };
-    let mut warnings = policy::check(&policies.0);
-    if let Some(deadline) = deadline {
-        let nanos = u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX);
-        warnings.extend(policy::check_deadline(&policies.0, Nanos(nanos)));
     }
-    Checked {
-        errors: Vec::new(),
-        warnings: warnings.into_iter().map(Found::from).collect(),
+}
+
+/// Loads the files and looks for what cannot work.
+pub fn check(path: &Path, traffic: &Known) -> Checked {
+    match load(path) {
+        Ok(policies) => policies.check(traffic),
+        Err(errors) => Checked::of(errors),
     }
 }
 
@@ -110,6 +154,12 @@ pub fn schema() -> serde_json::Value {
 }
 
 impl Policies {
+    /// What cannot work under what is known of the calls.
+    pub fn check(&self, traffic: &Known) -> Checked {
+        let findings = policy::check(&self.0, traffic).into_iter();
+        Checked::of(findings.map(Found::from).collect())
+    }
+
     /// What a service says that it has for one namespace.
     ///
     /// # Errors

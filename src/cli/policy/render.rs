@@ -13,25 +13,46 @@ use super::{
 
 /// What a check found, each on a line as compilers write it, and the sum.
 pub fn checked(ink: Ink, path: &str, checked: &Checked) -> String {
-    let lines = |tone, word: &str, found: &[Found]| -> String {
-        let word = ink.paint(tone, word);
-        found
-            .iter()
-            .map(|found| format!("{word}: {}\n", place(found)))
-            .collect()
-    };
-    let mut text = lines(Tone::Bad, "error", &checked.errors);
-    text += &lines(Tone::Watch, "warning", &checked.warnings);
     let count = |count: usize, word: &str| match count {
-        1 => format!("1 {word}"),
-        n => format!("{n} {word}s"),
+        0 => None,
+        1 => Some(format!("1 {word}")),
+        n => Some(format!("{n} {word}s")),
     };
     let path = escape(path);
-    text += &match (checked.errors.len(), checked.warnings.len()) {
-        (0, 0) => format!("{path}: good\n"),
-        (0, warnings) => format!("{path}: would be taken; {}\n", count(warnings, "warning")),
-        (errors, _) => format!("{path}: would be refused; {}\n", count(errors, "error")),
+    let softer = [
+        count(checked.warnings, "warning"),
+        count(checked.hints, "hint"),
+    ];
+    let softer: Vec<String> = softer.into_iter().flatten().collect();
+    let sum = match (count(checked.errors, "error"), softer.join(", ")) {
+        (Some(errors), _) => format!("{path}: would be refused; {errors}\n"),
+        (None, softer) if softer.is_empty() => format!("{path}: good\n"),
+        (None, softer) => format!("{path}: would be taken; {softer}\n"),
     };
+    found(ink, &checked.findings) + &sum
+}
+
+/// Findings, each with its code and what is proposed.
+pub fn found(ink: Ink, found: &[Found]) -> String {
+    found.iter().map(|found| one(ink, found)).collect()
+}
+
+fn one(ink: Ink, found: &Found) -> String {
+    let tone = match found.severity {
+        "error" => Tone::Bad,
+        "warning" => Tone::Watch,
+        _ => Tone::Quiet,
+    };
+    let word = ink.paint(tone, found.severity);
+    let code = match found.code {
+        "refused" => String::new(),
+        code => format!(" [{code}]"),
+    };
+    let mut text = format!("{word}: {}{code}\n", place(found));
+    for proposal in &found.proposal {
+        let (field, value) = (escape(&proposal.field), escape(&proposal.value));
+        text += &format!("  try: {field}: {value}\n");
+    }
     text
 }
 
@@ -43,7 +64,11 @@ fn place(found: &Found) -> String {
     if !found.field.is_empty() {
         text.push_str(&format!(": {}", escape(&found.field)));
     }
-    format!("{text}: {}", escape(&found.message))
+    match text.is_empty() {
+        // It is about all files.
+        true => escape(&found.message).into_owned(),
+        false => format!("{text}: {}", escape(&found.message)),
+    }
 }
 
 /// A resolved policy.
@@ -141,7 +166,7 @@ mod tests {
     #[test]
     fn a_refused_value_is_shown_with_its_place() {
         let file = one("payments", "{retry: {max_attempts: 0}}");
-        let found = files::check(file.path(), None);
+        let found = files::check(file.path(), &files::Known::default());
         let text = checked(Ink::Plain, &file.path().display().to_string(), &found);
         let text = shown(&text, &file);
         assert!(text.starts_with("error: p.yaml:2:"), "{text}");
@@ -158,10 +183,13 @@ mod tests {
     #[test]
     fn a_good_file_is_good_and_a_file_that_is_not_there_is_an_error() {
         let file = one("payments", "{retry: {max_attempts: 5}}");
-        let found = files::check(file.path(), None);
+        let found = files::check(file.path(), &files::Known::default());
         assert_eq!(found, Checked::default());
         assert_eq!(checked(Ink::Plain, "p.yaml", &found), "p.yaml: good\n");
-        assert_eq!(files::check("/no/such.yaml".as_ref(), None).errors.len(), 1);
+        assert_eq!(
+            files::check("/no/such.yaml".as_ref(), &files::Known::default()).errors,
+            1
+        );
     }
 
     #[test]
@@ -170,11 +198,23 @@ mod tests {
             "p",
             "{retry: {max_attempts: 4, strategy: fixed, jitter: none, initial_delay: 1s}}",
         );
-        let found = files::check(file.path(), Some(std::time::Duration::from_secs(2)));
+        let mut known = files::Known::default();
+        let mut facts = crate::policy::Facts::default();
+        facts.give("deadline", "2s").unwrap();
+        known.state_everywhere(&facts);
+        let found = files::check(file.path(), &known);
         let text = shown(&checked(Ink::Plain, "p.yaml", &found), &file);
         assert!(text.starts_with("warning: p.yaml:2:"), "{text}");
         assert!(
-            text.contains("attempts 3 to 4 can never run within 2s"),
+            text.contains("attempts 3 to 4 can never run within 2s: the last needs 3s at least [attempts-beyond-deadline]"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\n  try: namespaces.default.dependencies.p.retry.max_attempts: 2\n"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("p.yaml: would be taken; 2 warnings\n"),
             "{text}"
         );
     }
@@ -231,6 +271,7 @@ mod tests {
         };
         let written = ListPoliciesResponse {
             policies: vec![policy("payments", "retry: {max_attempts: 3}", 2)],
+            next_page_token: String::new(),
         };
         let service = files::Policies::of_service("default", &written).unwrap();
         let file = files::load(one("payments", "{retry: {max_attempts: 5}}").path()).unwrap();

@@ -335,11 +335,77 @@ async fn join_all<F: Future + Unpin>(mut all: Vec<F>) -> Vec<F::Output> {
     done.into_iter().flatten().collect()
 }
 
+#[tokio::test]
+async fn a_hold_is_kept_beside_any_breaker_until_it_ends_and_never_grows() {
+    let home = tempdir().unwrap();
+    let durable = open(home.path()).durable;
+    let minute = Duration::from_secs(60);
+    durable.checkpoint(key("closed"), held(BreakerPhase::Closed, 1, minute));
+    durable.checkpoint(key("open"), held(BreakerPhase::Open, 2, minute));
+    durable.flushed().await.unwrap();
+    drop(durable);
+    let left_at = |now: SystemTime| {
+        let state = Durable::open(home.path(), start_at(now)).unwrap().state;
+        let of = |(key, kept): &(Key, BreakerCheckpoint)| {
+            (key.name.to_string(), kept.hold.map(|hold| hold.left))
+        };
+        state.breakers.iter().map(of).collect::<Vec<_>>()
+    };
+    let kept = |left: u64| {
+        let left = Some(Duration::from_secs(left));
+        vec![("closed".to_owned(), left), ("open".to_owned(), left)]
+    };
+    assert_eq!(left_at(later(Duration::from_secs(20))), kept(40));
+    assert_eq!(
+        left_at(noon() - HOUR),
+        kept(40),
+        "a clock that was set back"
+    );
+    assert_eq!(left_at(noon()), [("open".to_owned(), None)]);
+}
+
+/// As an operator ends it: alone, with what waits, and beside a breaker that stays.
+#[tokio::test]
+async fn a_hold_that_was_ended_does_not_come_back_and_its_breaker_stays() {
+    for waits in [false, true] {
+        let home = tempdir().unwrap();
+        drop(open(home.path()));
+        let path = home.path().join("holdoff.redb");
+        let queue = Queue::default();
+        let write = |number| {
+            let taken = queue.take(HOUR);
+            let batch = Batch {
+                commits: &taken.commits,
+                checkpoints: &taken.checkpoints,
+                number,
+                head: AuditHead::EMPTY,
+                stop: None,
+            };
+            let file = DataFile::open(&path, Arc::default()).unwrap();
+            batch.write(&file, &mut Vec::new()).unwrap();
+        };
+        queue.checkpoint(key("closed"), held(BreakerPhase::Closed, 1, HOUR));
+        queue.checkpoint(key("open"), held(BreakerPhase::Open, 2, HOUR));
+        if !waits {
+            write(9);
+        }
+        for name in ["closed", "open", "unknown"] {
+            let end = Change::ForgetHold(key(name));
+            drop(queue.commit(end, entry("ClearHold", name)).unwrap());
+        }
+        write(10);
+        let open_breaker = breaker(BreakerPhase::Open, 2, Duration::ZERO);
+        let kept = open(home.path()).state.breakers;
+        assert_eq!(kept, [(key("open"), open_breaker)], "{waits}");
+    }
+}
+
 #[test]
 fn the_text_on_disk_stays_readable_by_the_version_before() {
     let texts = [
         serde_json::to_string(&forced_open(Some(HOUR))).unwrap(),
         serde_json::to_string(&breaker(BreakerPhase::HalfOpen, 9, HOUR)).unwrap(),
+        serde_json::to_string(&held(BreakerPhase::Closed, 3, HOUR)).unwrap(),
         serde_json::to_string(&policy("a: 1")).unwrap(),
     ];
     let at = 1_780_000_000_000_000_000u64;
@@ -351,7 +417,13 @@ fn the_text_on_disk_stays_readable_by_the_version_before() {
         format!(
             r#"{{"phase":"half_open","epoch":9,"trips":1,"open":{{"left_ns":{left},"at_ns":{at}}}}}"#
         ),
+        format!(
+            r#"{{"phase":"closed","epoch":3,"trips":1,"open":{{"left_ns":0,"at_ns":{at}}},"hold":{{"left_ns":{left},"at_ns":{at}}}}}"#
+        ),
         format!(r#"{{"document":"a: 1","owner":"ada","put_at_ns":{at}}}"#),
     ];
     assert_eq!(texts, expected);
+    // As it was written before there were holds.
+    let before: BreakerCheckpoint = serde_json::from_str(&texts[1]).unwrap();
+    assert_eq!(before, breaker(BreakerPhase::HalfOpen, 9, HOUR));
 }

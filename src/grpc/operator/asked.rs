@@ -100,6 +100,25 @@ pub fn selector(name: &str) -> Result<&str, Refusal> {
     }
 }
 
+/// Marks a token: the name of a namespace's defaults is empty, and so is no token at all.
+const POLICY_TOKEN: &str = "after:";
+
+/// Where the page after the one that ended with this policy begins.
+pub fn policy_token(last: &str) -> String {
+    format!("{POLICY_TOKEN}{last}")
+}
+
+/// The name that a page of policies begins after; `None`: it is the first page.
+pub fn after_policy(token: &str) -> Result<Option<&str>, Refusal> {
+    match (token, token.strip_prefix(POLICY_TOKEN)) {
+        ("", _) => Ok(None),
+        (_, Some(name)) => selector(name)
+            .map(Some)
+            .map_err(|_| Refusal::invalid("page_token", "not one that a page gave")),
+        (_, None) => Err(Refusal::invalid("page_token", "not one that a page gave")),
+    }
+}
+
 pub fn page_size(size: u32) -> Result<usize, Refusal> {
     match size {
         0 => Ok(PAGE_DEFAULT as usize),

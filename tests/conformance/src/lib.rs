@@ -9,11 +9,14 @@
 //! - [`script`]: the service; [`endpoint`]: the sockets in front of it
 //! - [`driver`]: a process that answers lines; [`control`]: what it may ask of the server
 //! - [`compare`]: differences in words; [`run`]: one scenario
+//! - [`fleet`]: clients of all languages at once, against the real service
 
 pub mod compare;
 pub mod control;
 pub mod driver;
 pub mod endpoint;
+pub mod fetch;
+pub mod fleet;
 pub mod normal;
 pub mod run;
 pub mod said;

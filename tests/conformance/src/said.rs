@@ -76,12 +76,16 @@ pub fn update(said: &Update) -> Result<proto::Update> {
         })?,
         valid_for: said.valid_for_ms.map(signed_millis),
         policy,
-        offline_allowance: said.retries_per_second.map(|retries_per_second| {
-            proto::OfflineAllowance {
-                retries_per_second,
-                known_clients: 1,
-            }
-        }),
+        offline_allowance: allowance(said),
+    })
+}
+
+/// `None`: nothing is said of it.
+fn allowance(said: &Update) -> Option<proto::OfflineAllowance> {
+    let (rate, clients) = (said.retries_per_second, said.known_clients);
+    (rate.is_some() || clients.is_some()).then(|| proto::OfflineAllowance {
+        retries_per_second: rate.unwrap_or_default(),
+        known_clients: clients.unwrap_or(1),
     })
 }
 
@@ -120,6 +124,9 @@ fn client_policy(said: &Value) -> Result<proto::ClientPolicy> {
             "open_for_ms" => policy.open_for = span(),
             "open_max_ms" => policy.open_max = span(),
             "slow_after_ms" => policy.slow_after = span(),
+            "breaker_off" => {
+                policy.breaker_off = value.as_bool().context("breaker_off is true or false")?;
+            }
             other => bail!("a policy has no field `{other}`"),
         }
     }

@@ -138,6 +138,8 @@ pub struct Update {
     pub policy: Option<Value>,
     /// Of `OfflineAllowance`.
     pub retries_per_second: Option<f64>,
+    /// Of the same.
+    pub known_clients: Option<u32>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -9,8 +9,7 @@ use holdoff_decision::{self as decision, MadeUnder};
 
 use super::Made;
 use crate::{
-    client::Client,
-    link::Link,
+    client::{Client, Mode},
     outcome::Outcome,
     proto::{self, previous::MadeUnder as WireMadeUnder},
     wire,
@@ -24,6 +23,10 @@ pub(super) struct Previous {
     made: Made,
     pub(super) outcome: Outcome,
     is_told: AtomicBool,
+    /// The question with it was held back once.
+    was_held_back: AtomicBool,
+    /// The service has pushed a later state: its tally is in no hurry.
+    is_late: AtomicBool,
     /// This process has counted a first attempt that the service had granted.
     is_counted_here: AtomicBool,
 }
@@ -36,15 +39,39 @@ impl Previous {
             made,
             outcome,
             is_told: AtomicBool::new(false),
+            was_held_back: AtomicBool::new(false),
+            is_late: AtomicBool::new(false),
             is_counted_here: AtomicBool::new(false),
         }
     }
 
     pub(super) fn tell(&self) {
-        if !self.is_told.swap(true, Relaxed) {
-            self.client
-                .report(&self.dependency, &self.made, &self.outcome);
+        if self.is_told.swap(true, Relaxed) {
+            return;
         }
+        match (&self.made, &self.client.inner().mode) {
+            (Made::OnState(on), Mode::Fleet(link))
+                if self.is_late.load(Relaxed) && self.outcome.pushback.is_none() =>
+            {
+                let reports = &link.shared().reports;
+                reports.tally_late(&self.dependency, *on, &self.outcome);
+            }
+            (made, _) => self.client.report(&self.dependency, made, &self.outcome),
+        }
+    }
+
+    /// The epoch of the pushed state it was made on, once.
+    pub(super) fn epoch_to_hold_back(&self) -> Option<u64> {
+        match self.made {
+            Made::OnState(on) if !self.was_held_back.swap(true, Relaxed) => Some(on.epoch),
+            Made::OnState(_) | Made::Fleet(_) | Made::Local { .. } => None,
+        }
+    }
+
+    /// It says nothing about what comes now. A call that ends so has it tallied with the
+    /// rest; one that asks again tells it with the question.
+    pub(super) fn is_late(&self) {
+        self.is_late.store(true, Relaxed);
     }
 
     /// The service has taken it with a question. What was decided here is told here.
@@ -62,31 +89,27 @@ impl Previous {
         }
     }
 
-    /// For the service, with the question about `attempt`. A first attempt made on pushed
-    /// state is told by its epoch, and one that was decided here by the epoch last heard of.
-    /// A later one cannot be told at all
-    /// (`None`), so a call that has gone on alone ends alone.
-    pub(super) fn on_the_wire(&self, link: &Link, attempt: u32) -> Option<proto::Previous> {
+    /// For the service. An attempt without a permit of its own is told by an epoch: the one
+    /// whose state it was made on, or the one last heard of when an attempt that was decided
+    /// here began. So a call that has gone on alone is with the fleet again at its next
+    /// question, and what failed before a transition does not count after it.
+    pub(super) fn on_the_wire(&self) -> proto::Previous {
         let made_under = match &self.made {
             Made::Fleet(permit) => WireMadeUnder::Permit(permit.clone()),
             Made::OnState(on) => WireMadeUnder::Epoch(on.epoch),
-            Made::Local(_) if attempt == 2 => {
-                let last = link.shared().pushed.last(&self.dependency);
-                WireMadeUnder::Epoch(last.map_or(0, |on| on.epoch))
-            }
-            Made::Local(_) => return None,
+            Made::Local { begun_in, .. } => WireMadeUnder::Epoch(*begun_in),
         };
-        Some(proto::Previous {
+        proto::Previous {
             made_under: Some(made_under),
             outcome: Some(wire::write_outcome(&self.outcome)),
-        })
+        }
     }
 
     /// For this process's own record. A first attempt that the service let go is unknown
     /// there, and is counted once.
     pub(super) fn here(&self, attempt: u32) -> decision::Previous {
         let made_under = match &self.made {
-            Made::Local(permit) => MadeUnder::Permit(*permit),
+            Made::Local { permit, .. } => MadeUnder::Permit(*permit),
             Made::Fleet(_) | Made::OnState(_)
                 if attempt == 2 && !self.is_counted_here.swap(true, Relaxed) =>
             {

@@ -9,7 +9,10 @@ use tokio::time::Instant;
 use tonic::transport::{Channel, Endpoint};
 
 use super::End;
-use crate::entropy;
+use crate::{
+    credentials::{Bearer, Route},
+    entropy,
+};
 
 /// The return after a loss is drawn from 0 to so long.
 const SPREAD: Duration = Duration::from_secs(5);
@@ -30,11 +33,12 @@ pub type Dial = Arc<
 pub(crate) struct Dialer {
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) dial: Option<Dial>,
+    pub(crate) bearer: Bearer,
 }
 
 impl Dialer {
     /// Each endpoint once, in order from `start`. `None`: none could be reached.
-    pub(super) async fn dial(&self, start: usize) -> Option<(usize, Channel)> {
+    pub(super) async fn dial(&self, start: usize) -> Option<(usize, Route)> {
         let count = self.endpoints.len();
         for index in (0..count).map(|step| (start + step) % count) {
             if let Some(channel) = self.dial_one(index).await {
@@ -59,7 +63,7 @@ impl Dialer {
         }
     }
 
-    async fn dial_one(&self, index: usize) -> Option<Channel> {
+    async fn dial_one(&self, index: usize) -> Option<Route> {
         let endpoint = self.endpoints.get(index)?.clone();
         let dialled = async {
             match &self.dial {
@@ -68,7 +72,7 @@ impl Dialer {
             }
         };
         match tokio::time::timeout(DIAL_MAX, dialled).await {
-            Ok(Ok(channel)) => return Some(channel),
+            Ok(Ok(channel)) => return Some(Route::new(channel, self.bearer.clone())),
             Ok(Err(error)) => tracing::debug!(index, %error, "holdoff is not reachable"),
             Err(_) => tracing::debug!(index, "holdoff is not reachable in time"),
         }

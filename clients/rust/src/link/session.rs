@@ -9,12 +9,13 @@ use tokio::{
     time::{Duration, Instant},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Status, transport::Channel};
+use tonic::{Code, Status};
 
 use super::{
     Ask, End, NoAnswer, Shared, Wanted, following::Following, outstanding::Outstanding, tell,
 };
 use crate::{
+    credentials::Route,
     proto::{
         self, AcquireBatchResponse, SessionRequest, SessionResponse,
         coordinator_service_client::CoordinatorServiceClient, session_response,
@@ -45,7 +46,7 @@ struct Session<'a> {
 /// no such stream.
 pub(super) async fn run(
     shared: &Shared,
-    (index, channel): (usize, Channel),
+    (index, channel): (usize, Route),
     first: Vec<Wanted>,
     wanted: &mut mpsc::Receiver<Wanted>,
 ) -> (End, Vec<Wanted>) {
@@ -202,7 +203,7 @@ impl Session<'_> {
         let _ = tokio::time::timeout(GAP, between).await;
     }
 
-    async fn read(&self, channel: Channel, outbound: mpsc::Receiver<SessionRequest>) -> End {
+    async fn read(&self, channel: Route, outbound: mpsc::Receiver<SessionRequest>) -> End {
         let mut client = CoordinatorServiceClient::new(channel);
         let opened = client.session(ReceiverStream::new(outbound)).await;
         let mut inbound = match opened {

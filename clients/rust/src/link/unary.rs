@@ -4,10 +4,11 @@
 use std::{error::Error as _, time::Duration};
 
 use tokio::{sync::mpsc, task::JoinSet};
-use tonic::{Code, Status, transport::Channel};
+use tonic::{Code, Status};
 
 use super::{Ask, End, NoAnswer, Shared, Wanted, tell};
 use crate::{
+    credentials::Route,
     proto::{self, coordinator_service_client::CoordinatorServiceClient},
     reports::Batch,
 };
@@ -18,7 +19,7 @@ const TRY_A_STREAM_AFTER: Duration = Duration::from_secs(600);
 /// A report that is not answered by then counts as lost with its connection.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-type Client = CoordinatorServiceClient<Channel>;
+type Client = CoordinatorServiceClient<Route>;
 
 /// What a request showed.
 enum Done {
@@ -38,7 +39,7 @@ type AskReply = tokio::sync::oneshot::Sender<super::Reply>;
 
 pub(super) async fn run(
     shared: &Shared,
-    channel: Channel,
+    channel: Route,
     first: Vec<Wanted>,
     wanted: &mut mpsc::Receiver<Wanted>,
 ) -> End {

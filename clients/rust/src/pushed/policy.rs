@@ -9,6 +9,7 @@
 //! | `jitter_proportion` | 0 to 1 | 〃 |
 //! | `budget_ratio` | 0 to 10 | 〃 |
 //! | `budget_ttl`, `open_for`, `open_max` | above 0, to 24 h | 〃 |
+//! | `breaker_off` | true: no local breaker | 〃 |
 //! | `retries_per_second` | 0 to 1,000,000, rounded down to a millionth | 〃 |
 //!
 //! The service shares the floor out, so that clients alone add up to the fleet's: it is
@@ -16,7 +17,7 @@
 
 use holdoff_decision::{
     Nanos, Policy, Share,
-    policy::{Breaker, Budget, Jitter, MaxAttempts, Pushback, Retry, Strategy},
+    policy::{Breaker, Budget, Jitter, MaxAttempts, Mode, Pushback, Retry, Strategy},
 };
 
 use crate::{proto, wire};
@@ -94,6 +95,10 @@ fn pushback(said: &proto::ClientPolicy, base: &Pushback) -> Pushback {
 fn breaker(said: &proto::ClientPolicy, base: &Breaker) -> Breaker {
     let open_for = some_time(said.open_for).unwrap_or(base.open_for);
     Breaker {
+        mode: match said.breaker_off {
+            true => Mode::Off,
+            false => base.mode,
+        },
         open_for,
         open_multiplier: within(said.open_multiplier, 1.0, 1_000.0).unwrap_or(base.open_multiplier),
         open_max: some_time(said.open_max)
@@ -166,6 +171,7 @@ mod tests {
             open_multiplier: 4.0,
             open_max: wire(80),
             slow_after: wire(6),
+            breaker_off: true,
         }
     }
 
@@ -196,6 +202,7 @@ mod tests {
         assert_eq!(policy.breaker.open_multiplier, 4.0);
         assert_eq!(policy.breaker.open_max, Nanos::from_secs(80));
         assert_eq!(policy.breaker.slow_after, Nanos::from_secs(6));
+        assert_eq!(policy.breaker.mode, Mode::Off);
         assert_eq!(policy.budget.ratio, Share(300_000));
         assert_eq!(policy.budget.ttl, Nanos::from_secs(30));
         assert_eq!(policy.budget.floor_micros_per_second, 500_000);
@@ -221,6 +228,7 @@ mod tests {
             open_multiplier: number,
             open_max: span,
             slow_after: span,
+            breaker_off: false,
         };
         let base = Policy::default();
         for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e300] {

@@ -61,6 +61,17 @@ impl Heard {
         }
     }
 
+    /// Clients that share the allowance; 0: it was not said.
+    pub(super) fn known_clients(&self) -> u32 {
+        let allowance = self.said.1.as_ref();
+        allowance.map_or(0, |allowance| allowance.known_clients)
+    }
+
+    /// Retries are denied, whatever first attempts do.
+    pub(super) fn refuses(&self) -> bool {
+        self.is_open() || self.first_attempts == proto::FirstAttempts::Refuse
+    }
+
     pub(super) fn is_open(&self) -> bool {
         use proto::BreakerState::{ForcedOpen, Open};
         matches!(self.state, Open | ForcedOpen)

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use holdoff_client::{
-    Client, DenialReason, DeniedBy, OnNoDecision, Outcome, Question, Safety, proto,
+    Client, DenialReason, DeniedBy, OnDenied, OnNoDecision, Outcome, Question, Safety, proto,
 };
 use tokio::time::Instant;
 use tonic::Code;
 
-use crate::server::{Reply, Scripted, deny, grant};
+use crate::server::{Reply, Scripted, deny, go, grant};
 
 const TIMEOUT: Duration = Duration::from_millis(50);
 
@@ -195,7 +195,10 @@ async fn clients_that_lose_the_service_together_come_back_spread() {
     }
     let within = |from, to| {
         let range = Duration::from_millis(from)..Duration::from_millis(to);
-        returns.iter().filter(|at| range.contains(at)).count()
+        returns
+            .iter()
+            .filter(|at| range.contains::<Duration>(at))
+            .count()
     };
     assert!(within(0, 5_200) == 40, "{returns:?}");
     for fifth in 0..5 {
@@ -319,6 +322,129 @@ async fn a_call_begun_alone_tells_the_service_of_its_first_attempt_once_it_is_ba
     assert!(!retry.is_local());
     let told = service.questions()[0].previous.clone().unwrap();
     assert_eq!(told.made_under, Some(proto::previous::MadeUnder::Epoch(0)));
+}
+
+/// What each question says the attempt before it was made under; `None`: nothing, or a permit.
+fn epochs_told(service: &Scripted) -> Vec<(u32, Option<u64>)> {
+    let told = |question: &proto::AcquireRequest| {
+        let previous = question.previous.as_ref();
+        match previous.and_then(|previous| previous.made_under.as_ref()) {
+            Some(proto::previous::MadeUnder::Epoch(epoch)) => Some(*epoch),
+            Some(proto::previous::MadeUnder::Permit(_)) | None => None,
+        }
+    };
+    let questions = service.questions();
+    let told = questions.iter().map(|one| (one.attempt, told(one)));
+    told.collect()
+}
+
+/// A client that has heard of epoch 7, and that first attempts are asked for.
+async fn asking_in_epoch_7(service: &Scripted) -> Client {
+    service.pushes(asking(7));
+    let client = service.client();
+    assert!(client.connect(Duration::from_secs(1)).await);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    client
+}
+
+fn asking(epoch: u64) -> proto::Update {
+    proto::Update {
+        first_attempts: proto::FirstAttempts::Ask.into(),
+        ..go(epoch)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_went_on_alone_is_with_the_fleet_again_at_its_next_question() {
+    let mut silences = 1;
+    let service = Scripted::new(move |question| match question.attempt {
+        2 if silences > 0 => {
+            silences -= 1;
+            Reply::Never
+        }
+        _ => grant(Duration::ZERO),
+    });
+    let client = asking_in_epoch_7(&service).await;
+    let mut are_local = Vec::new();
+    let call = client.call(idempotent());
+    let run = call.run(|attempt| {
+        are_local.push(attempt.is_local);
+        async move { if attempt.number < 5 { Err(()) } else { Ok(()) } }
+    });
+    // Own attempts end at three, so that the fifth is the fleet's.
+    run.await.unwrap();
+    assert_eq!(are_local, [false, true, false, false, false]);
+    let told = [(1, None), (2, None), (3, Some(7)), (4, None), (5, None)];
+    assert_eq!(epochs_told(&service), told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_supervisor_that_was_alone_for_any_number_of_restarts_comes_back() {
+    let service = Scripted::granting();
+    service.kill();
+    let client = service.client();
+    let (back, mut starts) = (service.clone(), 0);
+    let mut were_local = Vec::new();
+    let supervised = client.supervise("payments", |attempt| {
+        starts += 1;
+        were_local.push(attempt.is_local);
+        if starts == 3 {
+            back.start();
+        }
+        let is_done = starts > 3 && !attempt.is_local;
+        async move {
+            // Longer than a client takes to come back.
+            tokio::time::sleep(Duration::from_secs(6)).await;
+            if is_done { Ok(()) } else { Err(()) }
+        }
+    });
+    supervised.run().await.unwrap();
+    assert_eq!(were_local, [true, true, true, false]);
+    assert_eq!(epochs_told(&service), [(4, Some(0))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_failed_before_a_transition_is_told_under_the_epoch_of_its_start_however_often() {
+    let mut denials = 2;
+    let service = Scripted::new(move |question| match question.attempt {
+        1 => Reply::Never,
+        _ if denials > 0 => {
+            denials -= 1;
+            let wait = Some(Duration::from_secs(1));
+            deny(proto::DenialReason::BreakerOpen, wait)
+        }
+        _ => grant(Duration::ZERO),
+    });
+    let client = asking_in_epoch_7(&service).await;
+    let pushing = service.clone();
+    tokio::spawn(async move {
+        for epoch in 8..=10 {
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            pushing.pushes_now(asking(epoch)).await;
+        }
+    });
+    let call = client.call(idempotent()).on_denied(OnDenied::Wait);
+    let run = call.run(|attempt| async move {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if attempt.number < 2 { Err(()) } else { Ok(()) }
+    });
+    run.await.unwrap();
+    let told = [(1, None), (2, Some(7)), (2, Some(7)), (2, Some(7))];
+    assert_eq!(epochs_told(&service), told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_decided_alone_belongs_to_the_epoch_in_which_its_delay_ended() {
+    let service = Scripted::new(|_| Reply::Never);
+    let client = asking_in_epoch_7(&service).await;
+    let permit = client.acquire(idempotent()).await.unwrap();
+    let retry = permit.retry(Outcome::failure()).await.unwrap();
+    service.pushes_now(asking(8)).await;
+    let retry = retry.wait().await.unwrap();
+    service.pushes_now(asking(9)).await;
+    drop(retry.retry(Outcome::failure()).await);
+    let told = [(1, None), (2, Some(7)), (3, Some(8))];
+    assert_eq!(epochs_told(&service), told);
 }
 
 #[tokio::test(start_paused = true)]

@@ -241,8 +241,9 @@ fn any_policy() -> impl Strategy<Value = proto::ClientPolicy> {
     let number = || prop_oneof![any::<f64>(), 0.0..10.0_f64];
     let spans = proptest::collection::vec(any_duration(), 9);
     let numbers = proptest::collection::vec(number(), 4);
-    (spans, numbers, any::<u32>(), -1..7_i32, -1..7_i32).prop_map(
-        |(spans, numbers, max_attempts, strategy, jitter)| proto::ClientPolicy {
+    let enums = (-1..7_i32, -1..7_i32);
+    (spans, numbers, any::<u32>(), enums, any::<bool>()).prop_map(
+        |(spans, numbers, max_attempts, (strategy, jitter), breaker_off)| proto::ClientPolicy {
             max_attempts,
             strategy,
             initial_delay: spans[0],
@@ -260,13 +261,14 @@ fn any_policy() -> impl Strategy<Value = proto::ClientPolicy> {
             open_multiplier: numbers[3],
             open_max: spans[8],
             slow_after: spans[0],
+            breaker_off,
         },
     )
 }
 
 fn any_update() -> impl Strategy<Value = proto::Update> {
     let words = (-1..9_i32, -1..5_i32, any::<u64>());
-    let allowance = proptest::option::of(any::<f64>());
+    let allowance = proptest::option::of((any::<f64>(), any::<u32>()));
     let policy = proptest::option::of(any_policy());
     (words, any_duration(), policy, allowance).prop_map(
         |((state, first_attempts, epoch), valid_for, policy, allowance)| proto::Update {
@@ -276,9 +278,11 @@ fn any_update() -> impl Strategy<Value = proto::Update> {
             first_attempts,
             valid_for,
             policy,
-            offline_allowance: allowance.map(|retries_per_second| proto::OfflineAllowance {
-                retries_per_second,
-                known_clients: 0,
+            offline_allowance: allowance.map(|(retries_per_second, known_clients)| {
+                proto::OfflineAllowance {
+                    retries_per_second,
+                    known_clients,
+                }
             }),
         },
     )

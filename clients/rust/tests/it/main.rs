@@ -4,6 +4,7 @@ mod alone;
 mod away;
 mod checks;
 mod cost;
+mod credentials;
 mod fleet;
 mod hostile;
 mod layer;
@@ -11,6 +12,8 @@ mod load;
 mod on_state;
 mod outage;
 mod reports;
+#[cfg(feature = "reqwest")]
+mod reqwest;
 mod server;
 mod sockets;
 mod supervisor;

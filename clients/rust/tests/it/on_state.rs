@@ -221,7 +221,7 @@ async fn an_unanswered_question_tells_a_first_attempt_once_and_an_unsent_one_is_
     service.start();
     assert!(client.flush(Duration::from_secs(20)).await);
     let tally = sum(&service.tallies());
-    assert_eq!((tally.first_attempts, tally.failures), (1, 1));
+    assert_eq!((tally.first_attempts, tally.failures), (0, 1), "of before");
 }
 
 #[tokio::test(start_paused = true)]
@@ -379,7 +379,7 @@ async fn each_epoch_is_tallied_apart_and_an_attempt_counts_for_the_one_it_began_
 #[tokio::test(start_paused = true)]
 async fn sums_are_exact_over_reconnects_that_lose_answers() {
     let (service, client) = pushing(go(1)).await;
-    let mut calls = 0;
+    let (mut calls, mut away) = (0, 0);
     for round in 0..10 {
         service.takes_reports(round % 2 == 1);
         for _ in 0..7 {
@@ -390,7 +390,7 @@ async fn sums_are_exact_over_reconnects_that_lose_answers() {
         service.kill();
         tokio::time::sleep(Duration::from_millis(1)).await;
         succeed(&client).await;
-        calls += 1;
+        (calls, away) = (calls + 1, away + 1);
         service.start();
         service.takes_reports(true);
         tokio::time::sleep(Duration::from_secs(6)).await;
@@ -403,7 +403,8 @@ async fn sums_are_exact_over_reconnects_that_lose_answers() {
     });
     assert!(repeated, "an answer was lost");
     let tally = sum(&service.tallies());
-    assert_eq!((tally.first_attempts, tally.successes), (calls, calls));
+    let counts = (tally.first_attempts, tally.successes);
+    assert_eq!(counts, (calls - away, calls), "alone nothing deposits");
     assert_eq!(client.counters().reports_dropped, 0);
     assert_eq!(client.counters().local_grants, 0);
 }
@@ -616,6 +617,160 @@ async fn a_wait_that_the_dependency_asked_for_reaches_the_fleet_though_no_retry_
     service.start();
     assert!(client.flush(Duration::from_secs(20)).await);
     assert_eq!(sum(&service.tallies()).throttled, 1, "better than nothing");
+}
+
+/// A state that lets first attempts go in a fleet of so many.
+fn go_in_fleet(epoch: u64, known_clients: u32) -> proto::Update {
+    proto::Update {
+        offline_allowance: Some(proto::OfflineAllowance {
+            retries_per_second: 0.0,
+            known_clients,
+        }),
+        ..go(epoch)
+    }
+}
+
+/// Calls that all fail now, on a state that is there; how each ends, and when its retry began.
+fn fail_together(client: &Client, calls: usize) -> tokio::task::JoinSet<Ended> {
+    let mut failing = tokio::task::JoinSet::new();
+    for _ in 0..calls {
+        let call = client.call(idempotent());
+        failing.spawn(async move {
+            let begun = Instant::now();
+            let run = call.run(|attempt| async move {
+                match attempt.number {
+                    1 => Err(()),
+                    _ => Ok(begun.elapsed()),
+                }
+            });
+            run.await.map_err(|error| error.why)
+        });
+    }
+    failing
+}
+
+type Ended = Result<Duration, holdoff_client::Denied>;
+
+#[tokio::test(start_paused = true)]
+async fn a_huge_fleet_asks_within_a_second_and_its_retries_are_no_later_for_it() {
+    for (clients, at_once) in [(5_000, 200), (100_000, 0)] {
+        let (service, client) = pushing(go_in_fleet(7, clients)).await;
+        service.script(|_| grant(Duration::from_millis(1_200)));
+        let failing = fail_together(&client, 200);
+        let mut asked = Vec::new();
+        for _ in 0..=10 {
+            tokio::time::sleep(Duration::from_micros(100)).await;
+            asked.push(service.questions().len());
+            tokio::time::sleep(Duration::from_millis(99)).await;
+        }
+        assert!(asked[0] <= at_once + 2, "{asked:?}");
+        if at_once == 0 {
+            assert!((70..=130).contains(&asked[5]), "{asked:?}");
+        }
+        assert_eq!(asked[10], 200);
+        for began in failing.join_all().await {
+            let ms = began.unwrap().as_millis();
+            assert!((1_200..=1_204).contains(&ms), "{ms}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trip_answers_the_questions_that_a_huge_fleet_holds_back() {
+    let (service, client) = pushing(go_in_fleet(7, 100_000)).await;
+    service.script(|_| deny(proto::DenialReason::BudgetExhausted, None));
+    let (valid, failing) = (Duration::from_secs(5), fail_together(&client, 100));
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    // The same epoch answers nothing, a later one does.
+    service.pushes_now(refuse(7, valid)).await;
+    let asked = service.questions().len();
+    assert!((10..60).contains(&asked), "{asked}");
+    service.pushes_now(refuse(8, valid)).await;
+    let mut denied = 0;
+    for ended in failing.join_all().await {
+        let why = ended.unwrap_err();
+        if why.reason != DenialReason::BudgetExhausted {
+            let retry_after = why.retry_after.unwrap();
+            let said = (why.reason, why.by);
+            assert_eq!(said, (DenialReason::BreakerOpen, DeniedBy::Fleet));
+            assert!(retry_after <= valid && retry_after > valid - SECOND / 10);
+            denied += 1;
+        }
+    }
+    assert_eq!(denied + service.questions().len(), 100);
+    // Those of the very millisecond of the push.
+    let more = service.questions().len() - asked;
+    assert!(more <= 5, "{more} after it");
+    tokio::time::sleep(SECOND + Duration::from_millis(2)).await;
+    let tally = sum(&service.tallies());
+    let counts = (tally.first_attempts as usize, tally.failures as usize);
+    assert_eq!(counts, (denied, denied));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_call_that_a_trip_answered_tells_its_failure_once_with_the_next_question() {
+    let (service, client) = pushing(go_in_fleet(7, 4_000_000_000)).await;
+    let calling = tokio::spawn(async move {
+        let call = client.call(idempotent()).on_denied(OnDenied::Wait);
+        let run = call.run(|attempt| async move {
+            match attempt.number {
+                1 => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    Err(())
+                }
+                _ => Ok(()),
+            }
+        });
+        run.await.unwrap();
+        assert!(client.flush(SECOND).await);
+    });
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    service.pushes_now(refuse(8, SECOND)).await;
+    calling.await.unwrap();
+    let told = service.questions();
+    assert_eq!(told.len(), 1);
+    let made_under = told[0].previous.clone().unwrap().made_under;
+    assert_eq!(made_under, Some(proto::previous::MadeUnder::Epoch(7)));
+    assert_eq!(service.tallies(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_huge_fleet_holds_nothing_back_while_the_service_is_away() {
+    let update = proto::Update {
+        policy: Some(proto::ClientPolicy {
+            max_attempts: 3,
+            jitter: proto::Jitter::None.into(),
+            initial_delay: Some(wire(Duration::from_millis(20))),
+            budget_ratio: 10.0,
+            breaker_off: true,
+            ..Default::default()
+        }),
+        ..go_in_fleet(7, 100_000)
+    };
+    let (service, client) = pushing(update).await;
+    service.kill();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    for began in fail_together(&client, 20).join_all().await {
+        let ms = began.unwrap().as_millis();
+        assert!((20..=22).contains(&ms), "{ms}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_huge_fleet_holds_no_question_beyond_its_callers_time() {
+    let (service, client) = pushing(go_in_fleet(7, 100_000)).await;
+    let begun = Instant::now();
+    for _ in 0..50 {
+        let question = idempotent().deadline(Duration::from_millis(50));
+        let permit = client.acquire(question).await.unwrap();
+        drop(permit.retry(Outcome::failure()).await);
+    }
+    assert!(begun.elapsed() <= 50 * Duration::from_millis(51));
+    assert!(
+        service.questions().len() >= 45,
+        "{}",
+        service.questions().len()
+    );
 }
 
 #[tokio::test(start_paused = true)]

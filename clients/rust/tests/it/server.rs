@@ -137,6 +137,26 @@ impl Scripted {
         *self.shared.up.lock().unwrap() = Some(up);
     }
 
+    /// Serves over TLS on a real socket too, to clients that send this token.
+    pub fn serve_encrypted(
+        &self,
+        listener: tokio::net::TcpListener,
+        tls: tonic::transport::ServerTlsConfig,
+        token: &'static str,
+    ) {
+        let expected = format!("Bearer {token}");
+        let wants_token = move |request: Request<()>| match request.metadata().get("authorization")
+        {
+            Some(value) if value == expected.as_str() => Ok(request),
+            Some(_) | None => Err(Status::unauthenticated("no token")),
+        };
+        let service = CoordinatorServiceServer::with_interceptor(self.clone(), wants_token);
+        let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
+        let mut serving = Server::builder().tls_config(tls).unwrap();
+        let serving = serving.add_service(service).serve_with_incoming(incoming);
+        tokio::spawn(async move { drop(serving.await) });
+    }
+
     /// Breaks all connections and refuses new ones.
     pub fn kill(&self) {
         self.shared.up.lock().unwrap().take();

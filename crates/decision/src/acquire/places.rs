@@ -37,7 +37,8 @@ pub(super) fn look_at_ramp(
     let Some(ramp) = record.ramp_mut().filter(|ramp| ramp.lasts(now)) else {
         return Ok(None);
     };
-    match ramp.room(&policy.ramp, context.sample.spread, now) {
+    let call = ask.caller ^ ask.call.unwrap_or_default().rotate_left(32);
+    match ramp.room(&policy.ramp, call, context.sample.spread, now) {
         Ok(wait) => Ok(Some(wait)),
         Err(curve) => Err(Denial {
             reason: DenialReason::Recovering,
@@ -45,7 +46,7 @@ pub(super) fn look_at_ramp(
                 // It does not come back.
                 PermitKind::Hedge => None,
                 PermitKind::Call | PermitKind::Planned | PermitKind::Probe => {
-                    Some(ramp.line_up(&policy.ramp, context.sample.spread, now))
+                    Some(ramp.line_up(&policy.ramp, call, context.sample.spread, now))
                 }
             },
             facts: Facts::Curve(curve),

@@ -1,7 +1,7 @@
 //! What the evidence says, for readers.
 
 use super::Breaker;
-use crate::{Time, window::Counts};
+use crate::{Time, evidence::RECENT, window::Counts};
 
 impl Breaker {
     /// The calls in the window; none under the adaptive detector.
@@ -10,18 +10,18 @@ impl Breaker {
             .map_or_else(Counts::default, |window| window.counts(now))
     }
 
-    /// The share of calls that fail in health, as the adaptive detector has learned it; 0
-    /// under a window.
-    pub fn usual_failing(&self) -> f32 {
-        match self.window() {
-            None => self.detector.baseline(),
-            Some(_) => 0.0,
-        }
-    }
-
     /// How much of what a trip needs the adaptive detector has seen; 0 under a window.
     pub fn suspicion(&self, now: Time) -> f32 {
         // Under a window it is as new.
         self.detector.suspicion(now)
+    }
+
+    /// Caller instances that ended an attempt lately, or since the evidence began: never more
+    /// than there are.
+    pub fn active(&self, now: Time) -> u32 {
+        match self.reporters() {
+            Some(reporters) => reporters.active(&self.recent, now),
+            None => self.recent.count(RECENT, now),
+        }
     }
 }

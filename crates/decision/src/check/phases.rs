@@ -11,24 +11,60 @@
 //! does better (halving goes to 2). A checker that leaves makes the largest gap, which the
 //! next one takes.
 //!
-//! Checkers that stay are moved into an even row: when nobody has come or gone for a period
-//! and a gap is above 1.1 even ones, or at any time when one is above 2. The row begins with
-//! the checker that asks then, and each takes its place when it asks next, so all of them
-//! do within a period, in order, and no gap between probes gets larger on the way. Places
-//! are only earlier than the phases were, so no probe comes late for it.
+//! Nobody knows how many will come, and a place once run at cannot be changed before its
+//! checker asks again. So the first run of each is where the sequence puts it, and its place
+//! from then on is decided when it comes back: all are moved into an even row, each when it
+//! asks next, so all of them are within a period, in order, and no gap between probes gets
+//! larger on the way. Places are only earlier than the phases were, so no probe comes late.
+//! An even row is made where the largest gap is above
+//!
+//! - 1.01 even ones, and all have come: none for ten times as long as three or more needed on
+//!   average (at once for those that start together), or nobody came or went for a period;
+//! - 1.2, since so many have come after the last row was made, half a period ago or more;
+//! - 2, at any time.
+//!
+//! Until all have come there is no row: where growth goes on, one that is even has gaps of
+//! two even ones before all of them are divided, and the sequence has not. For the same
+//! reason two checkers stay as they are, at 1.17. Nothing is moved where nobody comes or
+//! goes, or where one that comes takes the place of one that has gone.
 
 use std::collections::BTreeMap;
 
 use crate::{Nanos, Time, policy::Phase};
 
-/// The phases of all checkers, in order.
+/// Of an even gap, the jitter of a run under `spread` is one of so many parts at most.
+pub const JITTER_PARTS: u64 = 12;
+/// Of gaps in even ones: what the sequence never reaches.
+const GAP_OF_SEQUENCE: f64 = 1.45;
+/// So many even ones may a gap have where nobody comes or goes. With the jitter of a twelfth
+/// of a place no two runs are then further apart than 1.1.
+const GAP_OF_ROW: f64 = 1.01;
+/// Where more have come since the last row was made.
+const GAP_IN_GROWTH: f64 = 1.2;
+const GAP_MOST: f64 = 2.0;
+
+/// The places of all checkers, in order.
 #[derive(Clone, Debug)]
 pub struct Phases {
     kind: Phase,
     sorted: Vec<(u64, u64)>,
+    /// Places of an even row, by checker, that were not taken yet: until it asks, its phase
+    /// is the one before.
+    moves: BTreeMap<u64, u64>,
+    arrivals: Arrivals,
     changed: Time,
-    /// Places in an even row that were not taken yet, and how long they are open.
-    row: Option<(BTreeMap<u64, u64>, Time)>,
+    /// When the last even row was made, and for how many.
+    evened: Option<(Time, usize)>,
+    /// Where the largest gap begins, and its part of a period.
+    largest_gap: (u64, f64),
+}
+
+/// Those that came one after another.
+#[derive(Clone, Copy, Debug, Default)]
+struct Arrivals {
+    count: u64,
+    began: Time,
+    last: Time,
 }
 
 /// The stable name of a checker: FNV-1a of the three, each behind its length, then mixed.
@@ -52,8 +88,11 @@ impl Phases {
         Self {
             kind,
             sorted: Vec::new(),
+            moves: BTreeMap::new(),
+            arrivals: Arrivals::default(),
             changed: Time::ORIGIN,
-            row: None,
+            evened: None,
+            largest_gap: (0, 0.0),
         }
     }
 
@@ -62,24 +101,24 @@ impl Phases {
     }
 
     /// Gives a checker its phase.
-    pub fn join(&mut self, checker: u64, now: Time) -> u64 {
+    pub fn join(&mut self, checker: u64, period: Nanos, now: Time) -> u64 {
         let phase = match self.kind {
             Phase::Spread if !self.sorted.is_empty() => self.in_largest_gap(),
             // The first of a row is at its hash, so that dependencies differ.
             Phase::Spread | Phase::Hash => checker,
         };
-        self.insert(phase, checker);
-        self.changed = now;
+        let at = self.rank(phase, checker);
+        self.sorted.insert(at, (phase, checker));
+        self.arrivals.one_came(period, now);
+        self.have_changed(now);
         phase
     }
 
     pub fn leave(&mut self, phase: u64, checker: u64, now: Time) {
-        if let Ok(at) = self.sorted.binary_search(&(phase, checker)) {
+        let place = self.moves.remove(&checker).unwrap_or(phase);
+        if let Ok(at) = self.sorted.binary_search(&(place, checker)) {
             self.sorted.remove(at);
-            self.changed = now;
-            if let Some((row, _)) = &mut self.row {
-                row.remove(&checker);
-            }
+            self.have_changed(now);
         }
     }
 
@@ -90,62 +129,70 @@ impl Phases {
         }
     }
 
-    /// The phase of a checker from now on: its place in an even row, where there is one.
+    /// The phase of a checker that asks again: its place in an even row, where there is one.
     pub fn settle(&mut self, phase: u64, checker: u64, period: Nanos, now: Time) -> u64 {
-        if self.kind == Phase::Hash {
-            return phase;
+        if self.kind == Phase::Spread && self.is_uneven(period, now) {
+            let place = self.moves.get(&checker).copied().unwrap_or(phase);
+            self.make_even(place, checker, now);
         }
-        if self.row.as_ref().is_some_and(|(_, end)| now >= *end) {
-            self.row = None;
-        }
-        if self.row.is_none() && self.is_uneven(period, now) {
-            let open = Nanos(period.0.saturating_mul(2));
-            self.row = Some((self.even_row(phase, checker), now + open));
-        }
-        let Some(place) = self.row.as_mut().and_then(|(row, _)| row.remove(&checker)) else {
-            return phase;
-        };
-        if let Ok(at) = self.sorted.binary_search(&(phase, checker)) {
-            self.sorted.remove(at);
-        }
-        self.insert(place, checker);
-        place
-    }
-
-    fn is_uneven(&self, period: Nanos, now: Time) -> bool {
-        let settled = now.since(self.changed) >= period;
-        self.unevenness() > if settled { 1.1 } else { 2.0 }
-    }
-
-    /// A place for each checker, from this one on: even gaps, none later than its phase.
-    fn even_row(&self, phase: u64, checker: u64) -> BTreeMap<u64, u64> {
-        let first = self.rank(phase, checker);
-        let (count, even) = (self.sorted.len(), even_gap(self.sorted.len()));
-        let from_first = || self.sorted.iter().cycle().skip(first).take(count);
-        // How much each is behind its place, if the row began at the first.
-        let behind = from_first()
-            .zip(0_i128..)
-            .map(|((at, _), rank)| i128::from(at.wrapping_sub(phase)) - rank * i128::from(even));
-        let begin = phase.wrapping_add(behind.min().unwrap_or_default() as u64);
-        from_first()
-            .zip(0_u64..)
-            .map(|((_, name), rank)| (*name, begin.wrapping_add(rank.wrapping_mul(even))))
-            .collect()
+        self.moves.remove(&checker).unwrap_or(phase)
     }
 
     /// The largest gap in even ones.
     pub fn unevenness(&self) -> f64 {
-        let (_, gap) = self.largest_gap();
-        gap * self.sorted.len() as f64
+        self.largest_gap.1 * self.sorted.len() as f64
     }
 
-    fn insert(&mut self, phase: u64, checker: u64) {
-        let at = self.rank(phase, checker);
-        self.sorted.insert(at, (phase, checker));
+    fn is_uneven(&self, period: Nanos, now: Time) -> bool {
+        let all_have_come =
+            self.arrivals.are_over(period, now) && self.changed == self.arrivals.last;
+        let most = if self.sorted.len() <= 2 {
+            GAP_OF_SEQUENCE
+        } else if all_have_come || now.since(self.changed) >= period {
+            GAP_OF_ROW
+        } else if self.has_grown(period, now) {
+            GAP_IN_GROWTH
+        } else {
+            GAP_MOST
+        };
+        self.unevenness() > most
     }
 
-    /// Where the largest gap begins, and its part of a period.
-    fn largest_gap(&self) -> (u64, f64) {
+    /// Whether gaps are large because of those that came after the last row was made.
+    fn has_grown(&self, period: Nanos, now: Time) -> bool {
+        self.evened.is_some_and(|(at, count)| {
+            let grown = self.sorted.len() as f64 > GAP_IN_GROWTH * count as f64;
+            grown && now.since(at).0 >= period.0 / 2
+        })
+    }
+
+    /// Gives each checker a place from this one on: even gaps, none later than before.
+    fn make_even(&mut self, place: u64, checker: u64, now: Time) {
+        let first = self.rank(place, checker);
+        let (count, even) = (self.sorted.len(), even_gap(self.sorted.len()));
+        self.sorted.rotate_left(first.min(count));
+        // How much each is behind its place, if the row began at the first.
+        let behind = (self.sorted.iter().zip(0_i128..))
+            .map(|((at, _), rank)| i128::from(at.wrapping_sub(place)) - rank * i128::from(even));
+        // Earlier by what jitter may make of it.
+        let begin = behind.min().unwrap_or_default() - i128::from(even / JITTER_PARTS);
+        let mut next = place.wrapping_add(begin as u64);
+        for (at, name) in &mut self.sorted {
+            *at = next;
+            self.moves.insert(*name, next);
+            next = next.wrapping_add(even);
+        }
+        self.sorted.sort_unstable();
+        self.evened = Some((now, count));
+        self.find_largest_gap();
+    }
+
+    fn have_changed(&mut self, now: Time) {
+        self.changed = now;
+        self.find_largest_gap();
+    }
+
+    fn find_largest_gap(&mut self) {
         let next = self.sorted.iter().cycle().skip(1);
         let gaps = self.sorted.iter().zip(next).map(|(one, next)| {
             // The one gap of a lone checker is all of the period.
@@ -154,17 +201,38 @@ impl Phases {
         });
         // Two of one phase have no gap between them, which looks like all of it.
         let gaps = gaps.filter(|(_, gap)| *gap < 1.0 || self.sorted.len() == 1);
-        gaps.fold(
+        self.largest_gap = gaps.fold(
             (0, 0.0),
             |most, gap| if gap.1 > most.1 { gap } else { most },
-        )
+        );
     }
 
     fn in_largest_gap(&self) -> u64 {
-        let (begin, gap) = self.largest_gap();
+        let (begin, gap) = self.largest_gap;
         let count = self.sorted.len() as f64;
         let at = (0.5 / count).ln_1p() / (1.0 / count).ln_1p();
         begin.wrapping_add((gap * at * 2_f64.powi(64)) as u64)
+    }
+}
+
+impl Arrivals {
+    fn one_came(&mut self, period: Nanos, now: Time) {
+        if self.count == 0 || self.are_over(period, now) {
+            *self = Self {
+                began: now,
+                ..Self::default()
+            };
+        }
+        self.count += 1;
+        self.last = now;
+    }
+
+    /// Whether nobody is to be expected who belongs to them.
+    fn are_over(&self, period: Nanos, now: Time) -> bool {
+        let silent = now.since(self.last);
+        let took = self.last.since(self.began).0 / self.count.saturating_sub(1).max(1);
+        let came_together = self.count >= 3 && now > self.last;
+        silent >= period || (came_together && silent.0 >= took.saturating_mul(10))
     }
 }
 

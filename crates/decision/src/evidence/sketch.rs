@@ -114,7 +114,7 @@ impl<const WORDS: usize> Sketch<WORDS> {
 }
 
 /// Spreads names that differ in a few bits over all of them (splitmix64).
-pub(super) fn mixed(name: u64) -> u64 {
+pub(crate) fn mixed(name: u64) -> u64 {
     let mut z = name.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -4,7 +4,7 @@ use super::{Ramp, length};
 use crate::{Nanos, Time, policy};
 
 /// From this part of what the dependency was seen to do, the curve climbs by fortieths.
-const NEAR_CEILING: f64 = 0.9;
+const NEAR_CEILING: f64 = 0.95;
 /// Steps that a place in line looks ahead.
 const STEPS_AHEAD: u32 = 64;
 

@@ -54,18 +54,18 @@ fn failures_and_slowness_push_the_curve_back() {
     assert_eq!(rates(&mut ramp, 1), [1100], "1 % is allowed");
     ramp.note(240, 0);
     for _ in 0..5 {
-        ramp.note_latency(Nanos::from_millis(21));
+        ramp.note_latency(Nanos::from_millis(41));
     }
-    assert_eq!(rates(&mut ramp, 2), [912, 912], "95 % of what it served");
+    assert_eq!(rates(&mut ramp, 2), [931, 931], "97 % of what it served");
     ramp.note_latency(Nanos::from_secs(9));
-    assert_eq!(rates(&mut ramp, 1), [937], "one latency says nothing");
+    assert_eq!(rates(&mut ramp, 1), [956], "one latency says nothing");
     ramp.note(10, 0);
     for _ in 0..20 {
-        ramp.note_latency(Nanos::from_millis(21));
+        ramp.note_latency(Nanos::from_millis(41));
     }
     let soon = ramp.step_began + Nanos::from_millis(20);
     ramp.advance(&policy::Ramp::default(), soon);
-    assert_eq!(ramp.rate.round() as u64, 475, "twenty end the step at once");
+    assert_eq!(ramp.rate.round() as u64, 485, "twenty end the step at once");
 }
 
 #[test]
@@ -96,14 +96,18 @@ fn places_follow_each_other_at_the_rate_and_end_at_the_horizon() {
     let policy = policy::Ramp::default();
     let mut ramp = begin(200.0);
     let mut waits = Vec::new();
-    while let Ok(wait) = ramp.room(&policy, 0.0, NOW) {
+    while let Ok(wait) = ramp.room(&policy, 0, 0.0, NOW) {
         ramp.take(&policy, NOW);
         waits.push(wait.0 / 1_000_000);
     }
-    assert_eq!(waits.len(), 31);
     assert_eq!(waits[..3], [0, 10, 20]);
-    assert_eq!(waits[30], 300);
-    assert!(ramp.room(&policy, 0.0, at(10)).is_ok());
+    assert_eq!(
+        waits[24..28],
+        [240, 250, 255, 260],
+        "in the next step the curve has twice as many"
+    );
+    assert_eq!((waits.len(), waits[35]), (36, 300));
+    assert!(ramp.room(&policy, 0, 0.0, at(10)).is_ok());
 }
 
 #[test]
@@ -112,10 +116,9 @@ fn those_that_find_no_place_are_told_times_along_the_curve() {
     let mut ramp = begin(200.0);
     ramp.next = at(300);
     let told: Vec<u64> = (0..1000)
-        .map(|_| ramp.line_up(&policy, 0.0, NOW).0 / 1_000_000)
+        .map(|call| ramp.line_up(&policy, call, 0.0, NOW).0 / 1_000_000)
         .collect();
-    assert_eq!(told[0], 150);
-    assert!(told.is_sorted());
+    assert!(told.iter().all(|wait| *wait >= 150), "{told:?}");
     let in_second = |second: u64| {
         let within = |at: &&u64| **at / 1000 == second;
         told.iter().filter(within).count()
@@ -128,9 +131,41 @@ fn those_that_find_no_place_are_told_times_along_the_curve() {
 }
 
 #[test]
+fn while_many_come_back_who_was_told_to_goes_before_who_asks_anew() {
+    let policy = policy::Ramp::default();
+    let mut ramp = begin(200.0);
+    ramp.next = at(300);
+    let told: Vec<Time> = (0..500)
+        .map(|call| NOW + ramp.line_up(&policy, call, 0.0, NOW))
+        .collect();
+    // Two seconds later, the curve being 100 ms ahead of what it has admitted.
+    let (now, rate) = (at(2_050), ramp.rate);
+    ramp.next = now + Nanos::from_millis(100);
+    (ramp.step_began, ramp.rate) = (now, rate);
+    let finds = |call: u64, now: Time| ramp.room(&policy, call, 0.0, now).is_ok();
+    let came_back = |call: &u64| {
+        let told = told[*call as usize];
+        now <= told + Nanos::from_millis(5) && told <= now
+    };
+    let back: Vec<u64> = (0..500).filter(came_back).collect();
+    assert!(!back.is_empty());
+    assert!(back.into_iter().all(|call| finds(call, now)));
+    let new = (500..2_500).filter(|call| finds(*call, now)).count();
+    assert!(
+        (150..250).contains(&new),
+        "{new} of 2,000: a tenth ask at their moment"
+    );
+    assert!(finds(7, at(60_000)), "when nobody was told to come");
+}
+
+#[test]
 fn a_quiet_ramp_is_over_soon_and_a_busy_one_at_its_longest() {
     let policy = policy::Ramp::default();
     let mut ramp = begin(200.0);
+    assert!(
+        ramp.lasts(at(1249)) && !ramp.lasts(at(1250)),
+        "as it will be"
+    );
     assert_eq!(ramp.advance(&policy, at(1249)), Progress::Climbs);
     assert_eq!(ramp.advance(&policy, at(1250)), Progress::Done);
     let mut ramp = begin(200.0);
@@ -169,9 +204,9 @@ fn no_number_makes_it_panic() {
                 let _ = ramp.advance(&policy, now);
                 ramp.note(u32::MAX, u32::MAX);
                 ramp.note_latency(Nanos::MAX);
-                let _ = ramp.room(&policy, f64::NAN, now);
+                let _ = ramp.room(&policy, u64::MAX, f64::NAN, now);
                 ramp.take(&policy, now);
-                let _ = ramp.line_up(&policy, f64::NAN, now);
+                let _ = ramp.line_up(&policy, u64::MAX, f64::NAN, now);
                 let _ = ramp.curve(now);
             }
         }

@@ -10,6 +10,7 @@ use crate::{
     permit::{Permit, PermitKind},
     policy::{Mode, RetryRate},
     ramp::{Progress, Ramp, Usual},
+    throughput::TALLIED_MAX,
     window::Counts,
 };
 
@@ -100,7 +101,7 @@ impl Record {
             let usual = self.throughput.standing().map(|per_second| Usual {
                 per_second,
                 latency: self.throughput.latency(),
-                failing: self.breaker.usual_failing(),
+                failing: self.throughput.usual_failing(),
             });
             self.end_ramp();
             if let Some(ramp) = Ramp::begin(&policy.ramp, usual, now) {
@@ -112,6 +113,20 @@ impl Record {
     pub(super) fn end_ramp(&mut self) {
         if let Some(rare) = &mut self.rare {
             rare.ramp = None;
+        }
+    }
+
+    /// Notes the mean latency of so many successes that one client counted.
+    pub(crate) fn note_mean_latency(&mut self, mean: Nanos, successes: u32) {
+        let ramp = (self.rare.as_mut()).and_then(|rare| rare.ramp.as_mut());
+        match (ramp, self.breaker.phase) {
+            (Some(ramp), Phase::Closed) => {
+                for _ in 0..successes.min(TALLIED_MAX) {
+                    ramp.note_latency(mean);
+                }
+            }
+            (None, Phase::Closed) => self.throughput.note_mean_latency(mean, successes),
+            (_, Phase::Open | Phase::HalfOpen) => {}
         }
     }
 

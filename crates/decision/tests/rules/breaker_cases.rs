@@ -2,7 +2,7 @@
 
 use holdoff_decision::{
     DenialReason as R, MadeUnder, Nanos, Outcome, OutcomeKind, PermitKind, Previous, Question,
-    Reported, Share, State, Tally, Time,
+    Reported, Restart, Share, State, Tally, Time,
     breaker::{Cause, Phase},
     operate::{checkpoint, clear_override, reset, restore, set_override},
     policy::{AppliesTo, Detect, Mode, PushbackScope, Rate, Window, WindowSize},
@@ -248,7 +248,7 @@ fn b21a_a_restart_reads_the_state_and_changes_nothing_of_it() {
         let now = at(f64::from(restart) * 5.0);
         fleet.now = now;
         fleet.record = restore(&checkpoint(&fleet.record, now), now);
-        fleet.restarted = Some(now);
+        fleet.restarted = Some(Restart::after_another(now));
         assert_eq!((fleet.epoch(), fleet.state()), (epoch, State::Open));
     }
     assert_eq!(reason(&fleet.at(29.999_999_999).first()), R::BreakerOpen);
@@ -262,7 +262,7 @@ fn b21c_a_restart_in_half_open_leases_no_probe_for_one_lease() {
     fleet.first().unwrap();
     fleet.at(12.0);
     fleet.record = restore(&checkpoint(&fleet.record, fleet.now), fleet.now);
-    fleet.restarted = Some(fleet.now);
+    fleet.restarted = Some(Restart::after_another(fleet.now));
     assert_eq!(fleet.state(), State::HalfOpen);
     let denied = fleet.first();
     assert_eq!(reason(&denied), R::ProbeInProgress);

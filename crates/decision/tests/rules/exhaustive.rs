@@ -9,8 +9,8 @@
 use std::collections::{HashSet, VecDeque};
 
 use holdoff_decision::{
-    Context, Nanos, Permit, PermitKind, Policy, Question, Record, Reported, Sample, Share, State,
-    Time, acquire,
+    Context, Nanos, Permit, PermitKind, Policy, Question, Record, Reported, Restart, Sample, Share,
+    State, Time, acquire,
     breaker::Phase,
     operate::{Checkpoint, checkpoint, restore},
     policy::{Detect, Window, WindowSize},
@@ -75,7 +75,7 @@ struct Message {
 struct World {
     record: Record,
     now: Time,
-    restarted: Option<Time>,
+    restarted: Option<Restart>,
     run: u8,
     generation: u64,
     /// No grant before this: the dependency was seen to fail.
@@ -191,7 +191,7 @@ impl World {
         };
         let quarantine = self
             .restarted
-            .map_or(0, |start| left(start + Nanos(LEASE * TICK.0)));
+            .map_or(0, |start| left(start.at + Nanos(LEASE * TICK.0)));
         let mut key = vec![
             phase,
             u64::from(self.run),
@@ -445,7 +445,8 @@ impl Walk {
         next.record = restore(&saved, next.now);
         next.run = 1;
         next.leases.clear();
-        next.restarted = (self.without != Without::Quarantine).then_some(next.now);
+        next.restarted =
+            (self.without != Without::Quarantine).then_some(Restart::after_another(next.now));
         self.add(next);
     }
 }

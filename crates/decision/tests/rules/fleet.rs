@@ -2,8 +2,8 @@
 
 use holdoff_decision::{
     Answer, Ask, Context, Denial, DenialReason, Grant, MadeUnder, Nanos, Outcome, OutcomeKind,
-    Permit, Policy, Previous, Priority, Question, Record, Reported, Sample, Share, State, Tally,
-    Time, acquire,
+    Permit, Policy, Previous, Priority, Question, Record, Reported, Restart, Sample, Share, State,
+    Tally, Time, acquire,
     policy::{Detect, Jitter, RetryRate, Window, WindowSize},
     record::Change,
     report, tally,
@@ -16,7 +16,7 @@ pub struct Fleet {
     pub record: Record,
     pub now: Time,
     pub sample: Sample,
-    pub restarted: Option<Time>,
+    pub restarted: Option<Restart>,
     /// The instance that asks and reports.
     pub caller: u64,
 }

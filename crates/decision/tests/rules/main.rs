@@ -18,4 +18,5 @@ mod ramp_cases;
 mod ramp_herd;
 mod report_cases;
 mod silence_and_tallies;
+mod simulation;
 mod vectors;

@@ -98,7 +98,11 @@ fn the_ramp_admits_then_delays_then_denies_with_a_time() {
             denied => break denied,
         }
     };
-    assert_eq!(delays.len(), 15, "50 a second, 300 ms ahead");
+    assert_eq!(
+        delays.len(),
+        17,
+        "a little less than 50 a second up to 250 ms, then twice as many up to 300"
+    );
     assert!(delays[..3] == [0, 20, 40], "{delays:?}");
     assert_eq!(reason(&verdict), R::Recovering);
     let told = retry_after(&verdict).unwrap();
@@ -133,7 +137,7 @@ fn under_retries_the_ramp_binds_retries_only() {
         fleet.ask(an_ask(question)).verdict
     };
     let granted = (0..100).filter(|_| retry(&mut fleet).is_ok()).count();
-    assert_eq!(granted, 15);
+    assert_eq!(granted, 17);
 }
 
 #[test]
@@ -231,13 +235,32 @@ fn operators_and_restarts_end_the_ramp() {
 }
 
 #[test]
-fn a_ramp_that_nobody_looks_at_is_over_after_its_longest() {
+fn a_ramp_without_calls_is_seen_to_be_over_and_noted_with_the_next_call() {
     let mut fleet = recovered(climbing());
-    fleet.at(80.0 + 59.9);
+    fleet.transitions();
+    fleet.at(80.0 + 1.249);
     assert_eq!(fleet.state(), State::Recovering);
-    fleet.at(80.0 + 60.0);
+    fleet.at(80.0 + 1.25);
     assert_eq!(fleet.state(), State::Closed);
+    assert_eq!(fleet.view().state, State::Closed);
+    assert_eq!(fleet.view().curve, None);
+    let pushed = standing(&fleet.policy, &fleet.record, &fleet.context());
+    assert_eq!(pushed.first_attempts, FirstAttempts::Go);
+    assert!(fleet.transitions().is_empty(), "looking changes nothing");
     assert!(fleet.first().unwrap().delay.is_zero());
+    assert_eq!(fleet.transitions(), [(State::Recovering, State::Closed)]);
+}
+
+#[test]
+fn a_ramp_whose_callers_wait_is_not_seen_to_be_over_before_they_came() {
+    let mut fleet = recovered(climbing());
+    while fleet.first().is_ok() {}
+    let waits = retry_after(&fleet.first()).unwrap();
+    let told = fleet.now + waits;
+    fleet.now = told;
+    assert_eq!(fleet.state(), State::Recovering);
+    fleet.now = told + secs(3.0);
+    assert_eq!(fleet.state(), State::Closed);
 }
 
 #[test]

@@ -129,6 +129,7 @@ fn a_tally_moves_the_window_by_its_numbers() {
         throttled: 4,
         rejected: 3,
         slow: 2,
+        ..Tally::default()
     };
     assert_eq!(fleet.tally(tally), Reported::Ok);
     let counts = fleet.view().counts;
@@ -192,6 +193,8 @@ fn a_tally_of_absurd_numbers_is_taken_and_counts_never_wrap() {
                 throttled: u32::MAX,
                 rejected: u32::MAX,
                 slow: u32::MAX,
+                ignored: u32::MAX,
+                latency_sum: Nanos::MAX,
             };
             fleet.tally(tally);
         }
@@ -230,4 +233,59 @@ fn a_tally_in_half_open_gives_no_verdict() {
         assert_eq!(fleet.tally(tally), Reported::Ok);
         assert_eq!(fleet.state(), State::HalfOpen);
     }
+}
+
+/// Tallies are all that is heard of a dependency in health whose state is pushed.
+#[test]
+fn the_mean_latency_of_tallies_is_what_a_recovery_is_compared_with() {
+    let mut fleet = Fleet::new(plain());
+    let tally = |fleet: &mut Fleet, count: Tally| {
+        fleet.tally(Tally { epoch: 1, ..count });
+        fleet.record.throughput.latency()
+    };
+    let silent = Tally {
+        successes: 9,
+        ..Tally::default()
+    };
+    assert_eq!(tally(&mut fleet, silent), None, "nothing was measured");
+    let nothing_ended = Tally {
+        first_attempts: 5,
+        latency_sum: Nanos::from_secs(1),
+        ..Tally::default()
+    };
+    assert_eq!(tally(&mut fleet, nothing_ended), None);
+    // Those that say nothing have ended as well.
+    let measured = Tally {
+        successes: 9,
+        ignored: 1,
+        latency_sum: Nanos::from_millis(200),
+        ..Tally::default()
+    };
+    let close = |seen: Option<Nanos>, millis: f64| {
+        let seen = seen.unwrap().as_secs_f64() * 1e3;
+        assert!((seen - millis).abs() < 0.001, "{seen}, not {millis}");
+    };
+    close(tally(&mut fleet, measured), 20.0);
+    let with_failure = Tally {
+        failures: 1,
+        latency_sum: Nanos::from_secs(30),
+        ..measured
+    };
+    close(tally(&mut fleet, with_failure), 20.0);
+    let stale = Tally {
+        latency_sum: Nanos::from_secs(30),
+        ..measured
+    };
+    fleet.tally(Tally { epoch: 7, ..stale });
+    close(fleet.record.throughput.latency(), 20.0);
+    let slower = Tally {
+        successes: u32::MAX,
+        latency_sum: Nanos::MAX,
+        ..Tally::default()
+    };
+    let once = tally(&mut fleet, slower).unwrap();
+    assert!(
+        once < Nanos::from_millis(28),
+        "{once}: one tally is no proof"
+    );
 }

@@ -18,7 +18,7 @@ use holdoff_client::{
     Attempt, CallError, Client, Denied, OnDenied, OnNoDecision, Outcome, OutcomeKind, Permit,
     Priority, Question, Safety, classify,
 };
-use holdoff_conformance::normal::word;
+use holdoff_conformance::{fetch, normal::word};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -160,6 +160,7 @@ impl Play {
                 None
             }
             "until_fleet" => Some(self.until_fleet(step, within).await?),
+            "repeat" => Some(self.repeat(step).await?),
             other => bail!("no step `{other}`"),
         };
         if let Some(result) = result.filter(|_| !step["name"].is_null()) {
@@ -227,6 +228,22 @@ impl Play {
             tokio::time::sleep(every).await;
         }
         Ok(json!({"back": false, "after_ms": whole_millis(begun)}))
+    }
+
+    /// Calls, one each `every_ms`, for so long.
+    async fn repeat(&self, step: &Value) -> Result<Value> {
+        let lasts = millis(&step["for_ms"]).context("no for_ms")?;
+        let every = millis(&step["every_ms"]).context("no every_ms")?;
+        let begun = Instant::now();
+        let (mut calls, mut succeeded, mut refused) = (0, 0, 0);
+        while begun.elapsed() < lasts {
+            let shown = self.call(step).await?;
+            calls += 1;
+            succeeded += u32::from(!shown["value"].is_null());
+            refused += u32::from(shown["runs"] == 0);
+            tokio::time::sleep(every).await;
+        }
+        Ok(json!({"calls": calls, "succeeded": succeeded, "refused": refused}))
     }
 
     fn question(&self, step: &Value) -> Result<Question> {
@@ -388,7 +405,7 @@ impl<'a> Function<'a> {
         self.starts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn run(&self, _: Attempt) -> Result<String, Failed> {
+    async fn run(&self, attempt: Attempt) -> Result<String, Failed> {
         let run = self.runs.fetch_add(1, SeqCst);
         self.starts().push(whole_millis(self.begun));
         let entry = self.entries.get(run).or(self.entries.last());
@@ -396,6 +413,15 @@ impl<'a> Function<'a> {
         let takes = millis(&entry["takes_ms"]).unwrap_or(self.takes);
         if !takes.is_zero() {
             tokio::time::sleep(takes).await;
+        }
+        if let Some(url) = entry["get"].as_str() {
+            let answer = fetch::get(url, attempt.number, attempt.is_probe).await;
+            let status = answer.map_err(|why| Failed::Plain(format!("{why:#}")))?;
+            return match StatusCode::from_u16(status) {
+                Ok(status) if status.is_success() => Ok("got".to_owned()),
+                Ok(status) => Err(Failed::Http(status, HeaderMap::new())),
+                Err(why) => Err(Failed::Plain(why.to_string())),
+            };
         }
         match entry["ok"].as_str() {
             Some(value) => Ok(value.to_owned()),

@@ -177,6 +177,7 @@ fn policy_of(json: &Value) -> Policy {
             "open_for_ns" => policy.breaker.open_for = span(),
             "open_multiplier" => policy.breaker.open_multiplier = value.as_f64().unwrap(),
             "open_max_ns" => policy.breaker.open_max = span(),
+            "breaker_off" if *value == true => policy.breaker.mode = Mode::Off,
             other => panic!("{other}"),
         }
     }

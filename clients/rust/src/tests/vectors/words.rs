@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Outcome, Question, Safety,
-    asking::settled,
+    asking::{held_back, settled},
     call,
     classify::{grpc, http_at},
     denied::{Denied, DeniedBy},
@@ -106,7 +106,7 @@ fn pushback(outcome: &Outcome) -> Option<String> {
 
 #[test]
 fn clamp_vectors() {
-    each("clamp", 60, |vector| {
+    each("clamp", 90, |vector| {
         let (title, read) = clamped(vector);
         assert_eq!(read, vector["expected"], "{title}");
     });
@@ -135,6 +135,12 @@ fn clamped(vector: &Value) -> (&str, Value) {
             let failed = small(&given["failed_trials"]);
             let shut = gate::shut_for(failed, given["sample"].as_f64().unwrap());
             json!({"shut_ns": text(shut)})
+        }
+        "held_back" => {
+            let left = some_duration(&given["time_left_ns"]);
+            let unit = given["sample"].as_f64().unwrap();
+            let held = held_back::held_back(small(&given["known_clients"]), left, unit);
+            json!({"held_ns": text(held)})
         }
         other => panic!("{other}"),
     };

@@ -2,8 +2,8 @@
 //! ends of the clock, draws that are no numbers.
 
 use holdoff_decision::{
-    Ask, MadeUnder, Nanos, Outcome, Permit, PermitKind, Policy, Previous, Question, Record, Sample,
-    Share, Tally, Time,
+    Ask, MadeUnder, Nanos, Outcome, Permit, PermitKind, Policy, Previous, Question, Record,
+    Restart, Sample, Share, Tally, Time,
     operate::{clear_hold, clear_override, reset, set_override},
     policy::{Detect, MaxAttempts, RetryRate, WindowSize},
     record::{Override, OverrideKind},
@@ -106,7 +106,7 @@ proptest! {
         restarted in proptest::option::of(wild()),
     ) {
         let mut fleet = Fleet::new(policies[0].clone());
-        fleet.restarted = restarted.map(Time);
+        fleet.restarted = restarted.map(|at| Restart::after_another(Time(at)));
         let mut permits = Vec::new();
         for (step, (event, number, change)) in events.into_iter().enumerate() {
             match change {

@@ -8,7 +8,7 @@ use holdoff_decision::{
 };
 use serde_json::{Value, json};
 
-use super::{nanos, run, small, time};
+use super::{nanos, number, run, small, time};
 
 fn micros(per_second: &Value) -> u64 {
     (per_second.as_f64().unwrap() * 1e6).round() as u64
@@ -92,14 +92,15 @@ fn calendar_vectors() {
     });
 }
 
-fn ask(ramp: &mut Ramp, policy: &policy::Ramp, unit: f64, now: Time) -> Value {
-    match ramp.room(policy, unit, now) {
+fn ask(ramp: &mut Ramp, policy: &policy::Ramp, step: &Value, now: Time) -> Value {
+    let (call, unit) = (number(&step["call"]), step["sample"].as_f64().unwrap());
+    match ramp.room(policy, call, unit, now) {
         Ok(wait) => {
             ramp.take(policy, now);
             json!({"wait_ns": wait.0.to_string()})
         }
         Err(_) => {
-            let told = ramp.line_up(policy, unit, now);
+            let told = ramp.line_up(policy, call, unit, now);
             json!({"retry_after_ns": told.0.to_string()})
         }
     }
@@ -135,7 +136,7 @@ fn ramp_vectors() {
             let now = time(&step["now_ns"]);
             let done = ramp.advance(&policy, now) == Progress::Done;
             let mut answer = match step["do"].as_str().unwrap() {
-                "ask" => ask(&mut ramp, &policy, step["sample"].as_f64().unwrap(), now),
+                "ask" => ask(&mut ramp, &policy, step, now),
                 "note" => note(&mut ramp, step),
                 "look" => json!({}),
                 other => panic!("{other}"),

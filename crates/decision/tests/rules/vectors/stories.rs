@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use holdoff_decision::{
     Ask, Denial, DenialReason as R, Grant, MadeUnder, Outcome, OutcomeKind, Permit, Policy,
-    Previous, Question, Reported, Sample, Share, State, Tally,
+    Previous, Question, Reported, Restart, Sample, Share, State, Tally,
     operate::{checkpoint, clear_hold, clear_override, reset, restore, set_override},
     policy::{
         AppliesTo, Detect, Jitter, MaxAttempts, Mode, PushbackScope, Rate, RetryRate, Window,
@@ -288,7 +288,7 @@ impl Teller {
             "reset" => reset(&mut self.fleet.record, now),
             "restart" => {
                 self.fleet.record = restore(&checkpoint(&self.fleet.record, now), now);
-                self.fleet.restarted = Some(now);
+                self.fleet.restarted = Some(Restart::after_another(now));
             }
             "look" => {}
             other => panic!("{other}"),

@@ -1,0 +1,198 @@
+//! A client without its coordinator: the same rules over what it alone has seen, under the policy
+//! that was pushed, with its share of the fleet's floor. What the fleet last refused to all is kept
+//! to its own end.
+
+use holdoff_decision::{
+    Ask, Context, DenialReason, Grant, MadeUnder, Nanos, Outcome, Permit, Policy, Previous,
+    Priority, Question, Record, Sample, Share, Time, acquire,
+    policy::{Breaker, Budget, Calendar, Pushback, RetryRate},
+    report,
+};
+
+use super::{Fleet, Made};
+use crate::{random::Stream, strategy::alone::Decision, world::Ground};
+
+/// What the fleet said is kept no longer than this without being said again.
+const REMEMBERED_MAX: u64 = 300_000_000_000;
+const ONLY_CALLER: u64 = 0;
+
+/// What one client knows itself.
+#[derive(Clone, Debug)]
+pub struct Lone {
+    record: Record,
+    /// Until then the fleet refuses all.
+    refused_until: u64,
+}
+
+impl Lone {
+    pub fn new(now: u64) -> Self {
+        Self {
+            record: Record::new(1, Time(now)),
+            refused_until: 0,
+        }
+    }
+
+    /// What the fleet refuses to all.
+    pub fn remember(&mut self, reason: DenialReason, retry_after: Option<Nanos>, now: u64) {
+        let binds_all = matches!(
+            reason,
+            DenialReason::ForcedOpen
+                | DenialReason::BreakerOpen
+                | DenialReason::Held
+                | DenialReason::CallerFault
+        );
+        if binds_all {
+            let lasts = retry_after.map_or(REMEMBERED_MAX, |it| it.0.min(REMEMBERED_MAX));
+            self.refused_until = now + lasts;
+        }
+    }
+
+    /// The fleet grants again.
+    pub fn forget(&mut self) {
+        self.refused_until = 0;
+    }
+
+    fn report(&mut self, policy: &Policy, permit: &Permit, outcome: &Outcome, now: u64) {
+        let context = context(now, Sample::default());
+        report(
+            policy,
+            &mut self.record,
+            permit,
+            outcome,
+            ONLY_CALLER,
+            &context,
+        );
+        self.record.take_changes();
+    }
+}
+
+/// The policy of a client on its own, as it follows from what is pushed.
+pub fn policy(pushed: &Policy, clients: u32) -> Policy {
+    let base = Policy::default();
+    Policy {
+        retry: pushed.retry.clone(),
+        pushback: Pushback {
+            scope: base.pushback.scope,
+            ..pushed.pushback.clone()
+        },
+        breaker: Breaker {
+            open_for: pushed.breaker.open_for,
+            open_multiplier: pushed.breaker.open_multiplier,
+            open_max: pushed.breaker.open_max,
+            slow_after: pushed.breaker.slow_after,
+            ..base.breaker
+        },
+        budget: Budget {
+            ratio: pushed.budget.ratio.min(Share(10_000_000)),
+            ttl: pushed.budget.ttl,
+            floor_micros_per_second: pushed.budget.floor_micros_per_second
+                / u64::from(clients.max(1)),
+            ..base.budget
+        },
+        calendar: Calendar {
+            retry_rate: RetryRate::Off,
+            ..base.calendar
+        },
+        ..base
+    }
+}
+
+impl Fleet {
+    /// The client decides itself.
+    pub(super) fn decide_alone(&mut self, ground: &mut Ground<'_>, index: usize) -> Decision {
+        ground.measure.counts.decided_alone += 1;
+        let (place, who) = self.place(ground, index);
+        let now = ground.now;
+        let operation = ground.operations[index];
+        if !matches!(self.pursuits[place].made, Made::Lone(_)) {
+            // For the coordinator, when it is back.
+            self.tell_last(ground, index);
+        }
+        let question = self.question_here(place, who, operation.attempt(), now);
+        let lone = self.sessions[who].lone(now);
+        if now < lone.refused_until {
+            let left = Nanos(lone.refused_until - now);
+            if let Question::Retry { previous, .. } = &question
+                && let MadeUnder::Permit(permit) = &previous.made_under
+            {
+                lone.report(&self.lone_policy, permit, &previous.outcome, now);
+            }
+            return self.denied(ground, index, Some(left), false);
+        }
+        let ask = Ask {
+            question,
+            caller: ONLY_CALLER,
+            service: ONLY_CALLER,
+            call: None,
+            idempotent: true,
+            time_left: ground.time_left(index).map(Nanos),
+            priority: Priority::Normal,
+            cost: 1,
+        };
+        let sample = draw(&mut ground.choice[operation.client as usize]);
+        let answer = acquire(
+            &self.lone_policy,
+            &mut lone.record,
+            &ask,
+            &context(now, sample),
+        );
+        lone.record.take_changes();
+        self.pursuits[place].untold = false;
+        match answer.verdict {
+            Ok(Grant { delay, permit, .. }) => {
+                self.pursuits[place].made = Made::Lone(permit);
+                match delay.is_zero() {
+                    true => Decision::Go,
+                    false => Decision::After(delay.0),
+                }
+            }
+            Err(denial) => self.denied(ground, index, denial.retry_after, false),
+        }
+    }
+
+    /// The question for the client's own record. A first attempt that the fleet let go is unknown
+    /// there, and is counted once.
+    fn question_here(&mut self, place: usize, who: usize, attempt: u32, now: u64) -> Question {
+        if attempt == 1 {
+            return Question::First;
+        }
+        let epoch = self.sessions[who].lone(now).record.breaker.epoch;
+        let pursuit = &mut self.pursuits[place];
+        let made_under = match pursuit.made {
+            Made::Lone(permit) => MadeUnder::Permit(permit),
+            Made::Fleet(..) | Made::OnState(_) if attempt == 2 && !pursuit.counted_here => {
+                pursuit.counted_here = true;
+                MadeUnder::Epoch(epoch)
+            }
+            Made::Fleet(..) | Made::OnState(_) | Made::Nothing => MadeUnder::Unknown,
+        };
+        Question::Retry {
+            attempt,
+            previous: Previous {
+                made_under,
+                outcome: pursuit.outcome,
+            },
+        }
+    }
+
+    /// An attempt that was decided here has ended.
+    pub(super) fn report_here(&mut self, who: usize, permit: &Permit, outcome: &Outcome, now: u64) {
+        let lone = self.sessions[who].lone(now);
+        lone.report(&self.lone_policy, permit, outcome, now);
+    }
+}
+
+fn draw(random: &mut Stream) -> Sample {
+    Sample {
+        jitter: random.unit(),
+        spread: random.unit(),
+    }
+}
+
+fn context(now: u64, sample: Sample) -> Context {
+    Context {
+        now: Time(now),
+        sample,
+        restarted: None,
+    }
+}

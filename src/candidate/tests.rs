@@ -1,0 +1,4 @@
+//! The laws of the judge, on virtual time.
+
+mod laws;
+pub(crate) mod story;

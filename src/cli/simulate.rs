@@ -1,0 +1,187 @@
+//! `holdoff simulate`: what a policy would do to a fleet and its dependency, beside what clients
+//! do today. Needs no service. The simulator is `holdoff_simulate`; here are its scenarios, the
+//! policy, which is read as everywhere, and what is printed.
+
+use std::{io::IsTerminal, path::PathBuf, time::Instant};
+
+use clap::Args;
+use holdoff_simulate::{Progress, Results, Strategy, report, run::Plan};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::{
+    Context,
+    exit::{Exit, Failure},
+    output::{self, Format},
+};
+
+mod policy;
+mod render;
+mod scenario;
+mod shipped;
+#[cfg(test)]
+mod tests;
+
+const EXAMPLES: &str = "\
+Examples:
+  holdoff simulate --list
+  holdoff simulate --scenario outage
+  holdoff simulate --scenario herd --clients 10000 --strategy full_jitter,holdoff --seeds 5
+  holdoff simulate --scenario storm --policies policies.yaml --dependency payments
+  holdoff simulate --scenario mine.yaml --set operation.max_attempts=5 --report out.html
+  holdoff simulate --show herd > mine.yaml
+
+Where the scenario has assertions, each is printed with the value found.
+
+Exit codes: 0 done, and every assertion holds; 1 one does not; 2 wrong use, or a scenario or policy that
+cannot be read.";
+
+/// A run that takes longer than this is shown to go on.
+const BAR_AFTER_MS: u128 = 500;
+const BAR_STEPS: u64 = 1_000;
+
+/// Simulates a fleet under a policy, beside other strategies.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct SimulateArgs {
+    /// A shipped scenario by its name, or a file
+    #[arg(long, value_name = "NAME|FILE", required_unless_present_any = ["list", "show"])]
+    scenario: Option<String>,
+    /// List the shipped scenarios
+    #[arg(long, conflicts_with_all = ["scenario", "show"])]
+    list: bool,
+    /// Print a shipped scenario, to begin one's own with
+    #[arg(long, value_name = "NAME", conflicts_with = "scenario")]
+    show: Option<String>,
+    /// The policy of holdoff, from a policy file or a folder of them; without it, the scenario's
+    #[arg(long, value_name = "PATH", requires = "dependency")]
+    policies: Option<PathBuf>,
+    /// Whose policy, in --namespace
+    #[arg(long, value_name = "NAME", requires = "policies")]
+    dependency: Option<String>,
+    /// The strategies to compare; without it, the scenario's, or all
+    #[arg(long = "strategy", value_name = "NAME,…", value_delimiter = ',', value_parser = strategy)]
+    strategies: Vec<Strategy>,
+    /// How many clients, instead of the scenario's
+    #[arg(long, value_name = "NUMBER")]
+    clients: Option<u32>,
+    /// Another value for a field of the scenario; may be repeated
+    #[arg(long, value_name = "FIELD=VALUE")]
+    set: Vec<String>,
+    /// The same seed gives the same results
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Runs with so many seeds, one after the other: times are medians, counts are means
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    seeds: u32,
+    /// Also writes the results as one HTML page with plots
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+fn strategy(name: &str) -> Result<Strategy, String> {
+    Strategy::from_name(name).ok_or_else(|| {
+        let known: Vec<_> = Strategy::ALL.iter().map(|it| it.name()).collect();
+        format!("one of {}", known.join(", "))
+    })
+}
+
+/// # Errors
+/// What cannot be read, and where a report cannot be written.
+pub fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failure> {
+    if let Some(name) = &args.show {
+        output::print(shipped::text(name).ok_or_else(|| unknown(name))?);
+        return Ok(Exit::Done);
+    }
+    let Some(named) = args.scenario.as_deref().filter(|_| !args.list) else {
+        output::print(&list(context)?);
+        return Ok(Exit::Done);
+    };
+    let scenario = scenario::read(named, args.clients, &args.set)?;
+    let policy = match (&args.policies, &args.dependency) {
+        (Some(path), Some(name)) => policy::of_files(path, &context.namespace, name)?,
+        _ => policy::of_scenario(&scenario)?,
+    };
+    let seeds: Vec<u64> = (0..u64::from(args.seeds))
+        .map(|number| args.seed.wrapping_add(number))
+        .collect();
+    let bar = Bar::new();
+    let plan = Plan {
+        scenario: &scenario,
+        strategies: &args.strategies,
+        policy: &policy,
+        seeds: &seeds,
+        threads: std::thread::available_parallelism().map_or(1, Into::into),
+    };
+    let results = holdoff_simulate::run(&plan, &|progress| bar.show(progress));
+    bar.end();
+    let results = results.map_err(|invalid| scenario::refuse(named, &invalid))?;
+    if let Some(path) = &args.report {
+        std::fs::write(path, report::html(&results))
+            .map_err(|error| Failure::Usage(format!("--report {}: {error}", path.display())))?;
+    }
+    print(context, &results);
+    Ok(match results.all_hold() {
+        true => Exit::Done,
+        false => Exit::No,
+    })
+}
+
+fn print(context: &Context, results: &Results) {
+    output::print(&match context.format {
+        Format::Json => output::pretty(results),
+        Format::Table => render::results(context.ink, results),
+    });
+}
+
+fn list(context: &Context) -> Result<String, Failure> {
+    let mut scenarios = Vec::new();
+    for name in shipped::names() {
+        scenarios.push(scenario::read(name, None, &[])?);
+    }
+    Ok(match context.format {
+        Format::Json => output::pretty(&scenarios),
+        Format::Table => render::scenarios(context.ink, &scenarios),
+    })
+}
+
+fn unknown(name: &str) -> Failure {
+    let known: Vec<_> = shipped::names().collect();
+    Failure::Usage(format!(
+        "{name}: no such scenario; shipped are {}",
+        known.join(", ")
+    ))
+}
+
+/// A bar on standard error, where that is a terminal and there is something to wait for.
+struct Bar {
+    bar: ProgressBar,
+    began: Instant,
+}
+
+impl Bar {
+    fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(Some(BAR_STEPS), ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent:>3} %, {eta} left") {
+            bar.set_style(style);
+        }
+        Self {
+            bar,
+            began: Instant::now(),
+        }
+    }
+
+    fn show(&self, progress: Progress) {
+        if !std::io::stderr().is_terminal() || self.began.elapsed().as_millis() < BAR_AFTER_MS {
+            return;
+        }
+        if self.bar.is_hidden() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        let step = (progress.done * BAR_STEPS as f64) as u64;
+        self.bar.set_position(step.max(self.bar.position()));
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}
