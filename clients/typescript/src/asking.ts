@@ -6,6 +6,7 @@ import { type Core, policyOf, strictnessOf } from "./core.js";
 import { type Denial, denial } from "./denial.js";
 import { name } from "./entropy.js";
 import { type AcquireRequest, AcquireRequestSchema } from "./gen/holdoff/v1/coordinator_pb.js";
+import { holdBack } from "./heldback.js";
 import { mayHaveArrived, type NoAnswer, noAnswerText } from "./link/ask.js";
 import type { Link } from "./link.js";
 import { draws } from "./local.js";
@@ -128,19 +129,25 @@ export class Asking {
   /** For what is not settled. Throws where the caller gives it up. */
   async ask(): Promise<Terms | Denial> {
     const { core, question } = this;
+    const held = this.#previous === null ? 0 : await holdBack(core, question, this.#previous, this.timeLeft);
+    if (typeof held === "object") return held;
+    if (held > 0 && this.timeLeft === 0) {
+      this.#previous?.tell();
+      return denial("caller", "DEADLINE");
+    }
     const askedAt = core.now();
     const answer = await this.#askFleet(undefined);
     switch (answer.kind) {
       case "granted":
         this.#previous?.toldToFleet();
         core.local.letGo(question.dependency);
-        return termsOf(answer, askedAt);
+        return less(termsOf(answer, askedAt), held);
       case "denied":
         this.#previous?.toldToFleet();
         core.local.remember(question.dependency, answer.denial);
         return answer.denial;
       case "none":
-        return this.#askNobody(answer, askedAt);
+        return less(this.#askNobody(answer, askedAt), held);
     }
   }
 
@@ -204,9 +211,7 @@ export class Asking {
       link.warnName(question.dependency);
       return null;
     }
-    const tells = confirm === undefined && this.#previous !== null;
-    const previous = tells ? this.#previous?.onTheWire(link, attempt) : undefined;
-    if (previous === null) return null;
+    const previous = confirm === undefined ? this.#previous?.onTheWire() : undefined;
     return create(AcquireRequestSchema, {
       dependency: question.dependency,
       attempt: Math.min(attempt, 2 ** 32 - 1),
@@ -254,7 +259,7 @@ export class Asking {
     }
     counting.localGrants += 1;
     return {
-      made: { by: "local", permit: answer.permit },
+      made: { by: "local", permit: answer.permit, begunIn: 0n },
       delay: isTesting ? 0 : millisOf(answer.delay),
       lives: answer.permit.leaseEnds === null ? ATTEMPT_MAX : PROBE_LEASE,
       isProbe: answer.probe,
@@ -292,6 +297,12 @@ function termsOf(granted: Granted, askedAt: number): Terms {
     epoch,
     askedAt,
   };
+}
+
+/** So much of the delay has passed already. */
+function less(terms: Terms | Denial, passed: number): Terms | Denial {
+  if (passed === 0 || "reason" in terms) return terms;
+  return { ...terms, delay: Math.max(terms.delay - passed, 0) };
 }
 
 function isWithoutDelay({ why }: NoDecision): boolean {

@@ -66,7 +66,10 @@ export async function call<T>(
       asking.giveUp();
       throw cancelled(gaveUp, attempts);
     }
-    if (isDenial(grant)) return end(asking, last, grant, attempts, options);
+    if (isDenial(grant)) {
+      asking.giveUp();
+      return end(asking, last, grant, attempts, options);
+    }
     attempts = asking.attempt;
     const begun = core.now();
     const running = new Running(grant, signal);

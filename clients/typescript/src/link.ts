@@ -106,6 +106,11 @@ export class Link implements Surroundings {
     return reply;
   }
 
+  /** A connection stands, and the service has not been silent on it. */
+  get isAsked(): boolean {
+    return this.#connection !== null && this.gate.shutUntil(this.now()) === null;
+  }
+
   /** Connects now. False: it could not. */
   connect(): Promise<boolean> {
     return new Promise((resolve) => {
@@ -227,6 +232,7 @@ export class Link implements Surroundings {
     }
     const { index, channel } = dialed;
     this.counting.connections += 1;
+    this.reports.streamBegins();
     this.#begin(index, channel);
     const [asks, waiting] = [this.#asks, this.#waiting];
     [this.#asks, this.#waiting] = [[], []];

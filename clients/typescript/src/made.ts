@@ -18,7 +18,12 @@ export type Made =
   /** No permit: the service has let first attempts go. */
   | { readonly by: "state"; readonly on: OnState }
   /** A decision of this process. */
-  | { readonly by: "local"; readonly permit: LocalPermit };
+  | {
+      readonly by: "local";
+      readonly permit: LocalPermit;
+      /** The epoch that the service had pushed when the attempt began; 0: none. */
+      begunIn: bigint;
+    };
 
 export function tell(core: Core, dependency: string, made: Made, outcome: Outcome): void {
   const { link, local } = core;
@@ -76,6 +81,9 @@ export class Previous {
   readonly #dependency: string;
   readonly #made: Made;
   #isTold = false;
+  #wasHeldBack = false;
+  /** The service has pushed a later state: its tally is in no hurry. */
+  #isLate = false;
   /** This process has counted a first attempt that the service had let go. */
   #isCountedHere = false;
 
@@ -89,12 +97,32 @@ export class Previous {
   tell(): void {
     if (this.#isTold) return;
     this.#isTold = true;
-    tell(this.#core, this.#dependency, this.#made, this.outcome);
+    const { link } = this.#core;
+    const isPlain = this.outcome.pushback === undefined;
+    if (this.#made.by === "state" && link !== null && this.#isLate && isPlain) {
+      link.reports.tallyLate(this.#dependency, this.#made.on, this.outcome);
+    } else tell(this.#core, this.#dependency, this.#made, this.outcome);
+  }
+
+  /** The epoch of the pushed state it was made on, once. */
+  epochToHoldBack(): bigint | null {
+    if (this.#made.by !== "state" || this.#wasHeldBack) return null;
+    this.#wasHeldBack = true;
+    return this.#made.on.epoch;
+  }
+
+  /**
+   * It says nothing about what comes now. A call that ends so has it tallied with the rest; one that
+   * asks again tells it with the question.
+   */
+  late(): void {
+    this.#isLate = true;
   }
 
   /** The service has taken it with a question. What was decided here is told here. */
   toldToFleet(): void {
-    if (this.#made.by !== "local") this.#isTold = true;
+    if (this.#made.by === "local") this.tell();
+    this.#isTold = true;
   }
 
   /**
@@ -106,22 +134,20 @@ export class Previous {
   }
 
   /**
-   * For the service, with the question about `attempt`. A first attempt that was decided here is told
-   * by the epoch last heard of. A later one cannot be told at all (`null`), so a call that has gone on
-   * alone ends alone.
+   * For the service. An attempt without a permit of its own is told by an epoch: the one whose state it
+   * was made on, or the one last heard of when an attempt that was decided here began. So a call that
+   * has gone on alone is with the fleet again at its next question, and what failed before a transition
+   * does not count after it.
    */
-  onTheWire(link: Link, attempt: number) {
+  onTheWire() {
     const outcome = writeOutcome(this.outcome);
     switch (this.#made.by) {
       case "fleet":
         return { madeUnder: { case: "permit" as const, value: this.#made.permit }, outcome };
       case "state":
         return { madeUnder: { case: "epoch" as const, value: this.#made.on.epoch }, outcome };
-      case "local": {
-        if (attempt !== 2) return null;
-        const epoch = link.pushed.last(this.#dependency)?.epoch ?? 0n;
-        return { madeUnder: { case: "epoch" as const, value: epoch }, outcome };
-      }
+      case "local":
+        return { madeUnder: { case: "epoch" as const, value: this.#made.begunIn }, outcome };
     }
   }
 

@@ -202,6 +202,7 @@ function readLocalPolicy(said: LocalPolicy): Policy {
     openFor,
     openMultiplier: ranged(said, "openMultiplier", 1, 1_000) ?? own.openMultiplier,
     openMax,
+    breakerOff: own.breakerOff,
     slowAfter: own.slowAfter,
   };
 }

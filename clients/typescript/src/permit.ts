@@ -39,10 +39,13 @@ export class Grant {
 
   /** A delay that does not fit the deadline is not shortened: the permit goes back. */
   static of(asking: Asking, terms: Terms): Grant | Denial {
-    if (terms.delay === 0) return new Grant(asking, terms, 0);
-    const wait = fits(asking, terms.delay);
-    if (typeof wait === "number") return new Grant(asking, terms, wait);
-    new Grant(asking, terms, 0).report(CANCELLED);
+    const wait = terms.delay === 0 ? 0 : fits(asking, terms.delay);
+    const grant = new Grant(asking, terms, typeof wait === "number" ? wait : 0);
+    if (typeof wait === "number") {
+      grant.#begins();
+      return grant;
+    }
+    grant.report(CANCELLED);
     return wait;
   }
 
@@ -78,10 +81,14 @@ export class Grant {
    * been given back. `renewed` is the permit to use where its life was over before its delay.
    */
   async wait(): Promise<Denial | null> {
-    if (this.isReady) return null;
+    if (this.isReady) {
+      this.#begins();
+      return null;
+    }
     try {
       const no = await this.#waited();
-      if (no !== null) this.report(CANCELLED);
+      if (no === null) this.#begins();
+      else this.report(CANCELLED);
       return no;
     } catch (gaveUp) {
       this.report(CANCELLED);
@@ -187,6 +194,16 @@ export class Grant {
     this.usableAt = usableAt;
     this.#confirm = terms.confirm;
     this.#epoch = terms.epoch ?? this.#epoch;
+  }
+
+  /**
+   * The attempt is made now, as far as is known here: what was decided locally belongs to the epoch that
+   * the service has pushed by now.
+   */
+  #begins(): void {
+    if (this.made?.by !== "local") return;
+    const { core, question } = this.asking;
+    this.made.begunIn = core.link?.pushed.last(question.dependency)?.epoch ?? 0n;
   }
 
   get #isOver(): boolean {

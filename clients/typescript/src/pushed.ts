@@ -77,6 +77,16 @@ export class Pushed {
     return this.#entries.get(dependency)?.heard.dropped(epoch, attempt, this.#now()) ?? null;
   }
 
+  /** See {@link Heard.refusedSince}. */
+  refusedSince(dependency: string, epoch: bigint): Denial | null {
+    return this.#entries.get(dependency)?.heard.refusedSince(epoch, this.#now()) ?? null;
+  }
+
+  /** How many clients the fleet had when the service last said so; 0: it has not. */
+  knownClients(dependency: string): number {
+    return this.#entries.get(dependency)?.heard.knownClients ?? 0;
+  }
+
   /** See {@link Heard.standsBy}. */
   standsBy(dependency: string, epoch: bigint): boolean {
     return this.#entries.get(dependency)?.heard.standsBy(epoch, this.#now()) ?? false;

@@ -1,10 +1,11 @@
 // Outcomes on their way to the service: a bounded queue, sent in batches.
 //
 // Reporting never makes a caller wait. A full queue loses the newest outcome and counts it; the
-// service then takes the permit for silent, which is what it is. A batch goes out 100 ms after its
-// first entry, or at once when an entry is a failure, and always before a question that carries an
-// outcome, so that failures never arrive ahead of the successes around them. Attempts made on pushed
-// state are counted, and their tallies go first in a batch; alone they wait 100 ms to 1 s, jittered.
+// service then takes the permit for silent, which is what it is. A batch goes out 10 ms after its first
+// outcome under a permit, since a recovering dependency's ramp is steered by these; at once when an
+// entry is a failure; and always before a question that carries an outcome, so that failures never
+// arrive ahead of the successes around them. Attempts made on pushed state are counted, and their
+// tallies go first in a batch; alone they wait 100 ms to 1 s, jittered.
 //
 // A batch whose answer was lost with its stream is sent once more under the same sequence number, by
 // which the service tells a repetition. Numbers begin at the wall clock, so those of a restarted
@@ -24,8 +25,10 @@ const TALLIES_MAX = 500;
 export const MESSAGE_BYTES_MAX = 192 * 1024;
 /** Of an entry, but for its permit or name. */
 const ENTRY_BYTES = 100;
-const LINGER = 100;
-/** The longest that tallies wait alone. */
+/** What an outcome under a permit waits for others. */
+const LINGER = 10;
+/** The shortest and the longest that tallies wait alone. */
+const TALLY_LINGER = 100;
 const TALLY_LINGER_MAX = 1_000;
 /** Batches without an answer yet; past it the queue fills. */
 const UNANSWERED_MAX = 64;
@@ -69,9 +72,15 @@ export class Reports {
 
   /** An attempt on pushed state ended so. */
   tally(dependency: string, on: OnState, outcome: Outcome): void {
-    if (!this.#tallies.note(dependency, on, outcome)) this.#counting.reportsDropped += 1;
-    else if (isUrgent(outcome)) this.#dueIn(0);
-    else if (this.#due === null) this.#dueIn(LINGER + (TALLY_LINGER_MAX - LINGER) * unit());
+    this.#count(dependency, on, outcome, isUrgent(outcome));
+  }
+
+  /**
+   * The same of a state that another has taken the place of: whole fleets learn that at one instant,
+   * and none of them is in a hurry.
+   */
+  tallyLate(dependency: string, on: OnState, outcome: Outcome): void {
+    this.#count(dependency, on, outcome, false);
   }
 
   /** An outcome is told by a question, until {@link endTelling}. */
@@ -116,6 +125,14 @@ export class Reports {
     this.onChange();
   }
 
+  /** A stream begins: what was counted before it deposits nothing, in a batch that is repeated either. */
+  streamBegins(): void {
+    this.#tallies.forgetStarts();
+    for (const { entry } of this.#resend.flatMap(({ entries }) => entries)) {
+      if (entry.case === "tally") entry.value.firstAttempts = 0;
+    }
+  }
+
   /** The stream broke: what was not answered goes once more, on the next one. */
   broken(): void {
     for (const batch of this.#unanswered.values()) {
@@ -128,6 +145,12 @@ export class Reports {
 
   get #hasNothingNew(): boolean {
     return this.#queue.length === 0 && this.#tallies.size === 0;
+  }
+
+  #count(dependency: string, on: OnState, outcome: Outcome, urgent: boolean): void {
+    if (!this.#tallies.note(dependency, on, outcome)) this.#counting.reportsDropped += 1;
+    else if (urgent) this.#dueIn(0);
+    else if (this.#due === null) this.#dueIn(TALLY_LINGER + (TALLY_LINGER_MAX - TALLY_LINGER) * unit());
   }
 
   #dueIn(linger: number): void {

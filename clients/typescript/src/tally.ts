@@ -4,6 +4,10 @@
 // An attempt is counted when it ends: its start and its end together. Counted when it starts, one
 // whose failure is told with a question, which counts the start again, would deposit twice in the
 // retry budget, just when everything fails.
+//
+// Starts counted before the stream began that takes them along are told as none: a fleet that was
+// alone for a while had its own budgets of them, and told all at once they would be a lump of retries
+// just when the service is back.
 
 import { create } from "@bufbuild/protobuf";
 import { type ReportEntry, ReportEntrySchema } from "./gen/holdoff/v1/coordinator_pb.js";
@@ -23,6 +27,8 @@ export interface OnState {
 }
 
 class Counter {
+  /** Since the present stream began. */
+  firstAttempts = 0;
   successes = 0;
   failures = 0;
   timeouts = 0;
@@ -34,7 +40,9 @@ class Counter {
   latencySumNs = 0;
 
   note({ kind, latency }: Outcome, slowAfter: number): void {
-    this[COUNTED_AS[kind]] += 1;
+    const counted = COUNTED_AS[kind];
+    this[counted] = Math.min(this[counted] + 1, COUNT_MAX);
+    this.firstAttempts = Math.min(this.firstAttempts + 1, COUNT_MAX);
     if (latency === undefined || !(latency >= 0)) return;
     if (slowAfter > 0 && latency >= slowAfter) this.slow += 1;
     this.latencySumNs += Math.round(Math.min(latency, LONGEST_LATENCY) * 1e6);
@@ -81,6 +89,13 @@ export class Tallies {
     return true;
   }
 
+  /** A stream begins: what was counted before it deposits nothing. */
+  forgetStarts(): void {
+    for (const byEpoch of this.#byDependency.values()) {
+      for (const counter of byEpoch.values()) counter.firstAttempts = 0;
+    }
+  }
+
   /** Takes so many at most. */
   take(count: number): ReportEntry[] {
     const entries: ReportEntry[] = [];
@@ -99,10 +114,8 @@ export class Tallies {
 
 function entryOf(dependency: string, epoch: bigint, counter: Counter): ReportEntry {
   const { latencySumNs, ...counts } = counter;
-  const ends = counts.successes + counts.failures + counts.timeouts + counts.throttled;
-  const firstAttempts = Math.min(ends + counts.rejected + counts.ignored, COUNT_MAX);
   const latencySum = writeDuration(latencySumNs / 1e6);
   return create(ReportEntrySchema, {
-    entry: { case: "tally", value: { dependency, epoch, firstAttempts, ...counts, latencySum } },
+    entry: { case: "tally", value: { dependency, epoch, ...counts, latencySum } },
   });
 }

@@ -5,6 +5,7 @@ import { connect } from "node:net";
 import { createInterface } from "node:readline";
 import { Metadata } from "@grpc/grpc-js";
 import {
+  type Attempt,
   type CallOptions,
   Client,
   type ClientOptions,
@@ -42,6 +43,7 @@ interface Step {
   ms?: number;
   within_ms?: number;
   every_ms?: number;
+  for_ms?: number;
   action?: string;
   permit?: string;
   outcome?: {
@@ -75,6 +77,7 @@ interface Entry {
   headers?: Record<string, string>;
   grpc?: number;
   trailers?: Record<string, string>;
+  get?: string;
   takes_ms?: number;
 }
 
@@ -163,6 +166,8 @@ class Script {
       case "drop":
         this.#permit(step).drop();
         return undefined;
+      case "repeat":
+        return this.#repeat(step);
       case "until_fleet":
         return this.#untilFleet(step, within_ms);
       default:
@@ -208,6 +213,18 @@ class Script {
     return { back: false, after_ms: after() };
   }
 
+  async #repeat(step: Step): Promise<Result> {
+    const { for_ms = 0, every_ms = 0 } = step;
+    let [calls, succeeded, refused] = [0, 0, 0];
+    for (const end = performance.now() + for_ms; performance.now() < end; await sleep(every_ms)) {
+      const { reason, runs } = await this.#call(step);
+      calls += 1;
+      if (reason === null) succeeded += 1;
+      if (runs === 0) refused += 1;
+    }
+    return { calls, succeeded, refused };
+  }
+
   /** One call after the other. */
   async #calls(step: Step): Promise<Result> {
     let last: Result = {};
@@ -238,9 +255,9 @@ class Script {
     try {
       const value = await this.#client.call(
         dependency,
-        () => {
+        (attempt) => {
           starts.push(since());
-          return perform(step, starts.length - 1);
+          return perform(step, starts.length - 1, attempt);
         },
         options,
       );
@@ -286,10 +303,15 @@ class Failed extends Error {
   }
 }
 
-async function perform({ function: entries = [], takes_ms = 0 }: Step, run: number): Promise<string> {
+async function perform(
+  { function: entries = [], takes_ms = 0 }: Step,
+  run: number,
+  attempt: Attempt,
+): Promise<string> {
   const entry = entries[run] ?? entries.at(-1) ?? {};
   await sleep(entry.takes_ms ?? takes_ms);
   if (entry.ok !== undefined) return entry.ok;
+  if (entry.get !== undefined) return got(entry.get, attempt);
   if (entry.http !== undefined) {
     const headers = new Headers(entry.headers);
     throw new Failed(`http ${entry.http}`, { response: new Response(null, { status: entry.http, headers }) });
@@ -299,6 +321,14 @@ async function perform({ function: entries = [], takes_ms = 0 }: Step, run: numb
     throw new Failed(`grpc ${entry.grpc}`, { code: entry.grpc, details: "scripted", metadata });
   }
   throw new Failed(entry.error ?? "no such function");
+}
+
+/** A real call. `fetch` fails with an ordinary error where there is no answer. */
+async function got(address: string, { number, isProbe, signal }: Attempt): Promise<string> {
+  const response = await fetch(`${address}?attempt=${number}&probe=${isProbe ? 1 : 0}`, { signal });
+  await response.arrayBuffer();
+  if (!response.ok) throw new Failed(`http ${response.status}`, { response });
+  return "got";
 }
 
 function textOf(error: unknown): string | null {

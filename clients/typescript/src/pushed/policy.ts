@@ -8,6 +8,7 @@
 // | `budget_ttl`, `open_for`, `open_max` | above 0, to 24 h |
 // | `multiplier`, `open_multiplier` | 1 to 100, 1 to 1,000 |
 // | `jitter_proportion`, `budget_ratio` | 0 to 1, 0 to 10 |
+// | `breaker_off` | true: no local breaker |
 // | `retries_per_second` | 0 to 1,000,000, rounded down to a millionth |
 //
 // The service shares the floor out, so that clients alone add up to the fleet's: it is rounded
@@ -50,6 +51,7 @@ export function readPolicy(
     openFor,
     openMultiplier: within(said.openMultiplier, 1, 1_000) ?? own.openMultiplier,
     openMax: max(someTime(said.openMax) ?? own.openMax, openFor),
+    breakerOff: said.breakerOff || own.breakerOff,
     slowAfter: span(said.slowAfter) ?? own.slowAfter,
   };
 }

@@ -26,6 +26,8 @@ export class Heard implements OnState {
   readonly validUntil: number;
   readonly slowAfter: number;
   readonly policy: Policy;
+  /** Clients that share the allowance; 0: it was not said. */
+  readonly knownClients: number;
 
   constructor(update: Said & Partial<Update>, own: Policy, now: number) {
     this.state = update.state ?? BreakerState.UNSPECIFIED;
@@ -33,6 +35,7 @@ export class Heard implements OnState {
     this.firstAttempts = firstAttemptsOf(this.state, update.firstAttempts ?? FirstAttempts.UNSPECIFIED);
     this.validUntil = now + validFor(update.validFor);
     this.policy = readPolicy(update.policy, update.offlineAllowance, own);
+    this.knownClients = update.offlineAllowance?.knownClients ?? 0;
     this.slowAfter = millisOf(this.policy.slowAfter);
   }
 
@@ -64,6 +67,15 @@ export class Heard implements OnState {
     const hasTripped = this.isOpen && this.epoch > epoch && now < this.validUntil;
     const binds = attempt > 1 || this.firstAttempts === FirstAttempts.REFUSE;
     return hasTripped && binds ? this.denial(now) : null;
+  }
+
+  /**
+   * Why there is no retry of an attempt made on the state of `epoch`. `null`: the service has not said
+   * so since, or not said it validly.
+   */
+  refusedSince(epoch: bigint, now: number): Denial | null {
+    const refuses = this.isOpen || this.firstAttempts === FirstAttempts.REFUSE;
+    return refuses && this.epoch > epoch && now < this.validUntil ? this.denial(now) : null;
   }
 
   /** Whether the service is known to stand by what it granted in `epoch`. */

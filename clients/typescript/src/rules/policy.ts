@@ -41,6 +41,8 @@ export interface Policy {
   readonly openFor: Nanos;
   readonly openMultiplier: number;
   readonly openMax: Nanos;
+  /** No breaker of this process; what the service denied for all holds. */
+  readonly breakerOff: boolean;
   /** 0: no call is slow. */
   readonly slowAfter: Nanos;
 }
@@ -63,5 +65,6 @@ export const OWN_POLICY: Policy = {
   openFor: 10n * SECOND,
   openMultiplier: 2,
   openMax: 60n * SECOND,
+  breakerOff: false,
   slowAfter: 0n,
 };

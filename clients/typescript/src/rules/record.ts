@@ -58,9 +58,12 @@ export interface Draws {
 /** How much of the rules binds: `retries-only` knows no breaker and nothing that the fleet said. */
 export type Strictness = "all" | "retries-only";
 
-export interface Terms {
+interface Binding {
   readonly policy: Policy;
   readonly strictness: Strictness;
+}
+
+export interface Terms extends Binding {
   readonly timeLeft: Nanos | null;
 }
 
@@ -149,12 +152,7 @@ export class LocalRecord {
   }
 
   /** How an attempt ended; once, however often it is said. */
-  report(
-    terms: Pick<Terms, "policy" | "strictness">,
-    permit: LocalPermit,
-    outcome: Outcome,
-    now: Nanos,
-  ): void {
+  report(terms: Binding, permit: LocalPermit, outcome: Outcome, now: Nanos): void {
     this.touched = now;
     const lease = permit.leaseEnds;
     this.#endLease(permit);
@@ -226,8 +224,8 @@ export class LocalRecord {
   }
 
   /** What the breaker says to an attempt now. Looking changes nothing. */
-  #look({ strictness }: Terms, now: Nanos, spread: number): LocalDenial | "probe" | "pass" {
-    if (strictness !== "all" || this.#phase === "closed") return "pass";
+  #look(terms: Terms, now: Nanos, spread: number): LocalDenial | "probe" | "pass" {
+    if (!hasBreaker(terms) || this.#phase === "closed") return "pass";
     if (this.#phase === "open" && now < this.#openUntil) {
       return denied("BREAKER_OPEN", add(this.#openUntil - now, part(BREAKER_SPREAD, spread)));
     }
@@ -254,13 +252,9 @@ export class LocalRecord {
     this.#leases = this.#leases.filter((other) => other !== permit);
   }
 
-  #take(
-    { policy, strictness }: Pick<Terms, "policy" | "strictness">,
-    { kind }: Outcome,
-    isProbe: boolean,
-    now: Nanos,
-  ): void {
-    if (strictness !== "all") return;
+  #take(terms: Binding, { kind }: Outcome, isProbe: boolean, now: Nanos): void {
+    if (!hasBreaker(terms)) return;
+    const { policy } = terms;
     const isBad = kind === "failure" || kind === "timeout" || kind === "not_sent";
     if (!isBad && kind !== "success") return;
     if (this.#phase === "half-open" && isProbe) {
@@ -288,6 +282,10 @@ export class LocalRecord {
     this.#since = now;
     this.#detector.clear();
   }
+}
+
+function hasBreaker({ policy, strictness }: Binding): boolean {
+  return strictness === "all" && !policy.breakerOff;
 }
 
 function retryNumber({ attempt, outcome, made }: Retry): number {

@@ -21,6 +21,7 @@ interface PolicySaid {
   open_for_ns?: string;
   open_multiplier?: number;
   open_max_ns?: string;
+  breaker_off?: boolean;
 }
 
 interface Step {
@@ -60,7 +61,7 @@ interface Story {
   steps: Step[];
 }
 
-vectors<Story>("local", 154, ({ policy: said, mode, steps, ...rest }) => {
+vectors<Story>("local", 158, ({ policy: said, mode, steps, ...rest }) => {
   only(rest, "name");
   const policy = policyOf(said);
   const strictness = mode === "all" ? "all" : "retries-only";
@@ -142,7 +143,7 @@ function outcomeOf({ outcome }: Step): Outcome {
 function policyOf(said: PolicySaid): Policy {
   const { max_attempts, strategy, jitter, jitter_proportion, initial_delay_ns, min_delay_ns, ...more } = said;
   const { min_attempt_time_ns, budget_ratio_ppm, floor_micros_per_second, ...breaker } = more;
-  const { open_for_ns, open_multiplier, open_max_ns, ...odd } = breaker;
+  const { open_for_ns, open_multiplier, open_max_ns, breaker_off, ...odd } = breaker;
   only(odd);
   const own = OWN_POLICY;
   return {
@@ -165,5 +166,6 @@ function policyOf(said: PolicySaid): Policy {
     openFor: nanos(open_for_ns) ?? own.openFor,
     openMultiplier: open_multiplier ?? own.openMultiplier,
     openMax: nanos(open_max_ns) ?? own.openMax,
+    breakerOff: breaker_off ?? own.breakerOff,
   };
 }

@@ -7,7 +7,7 @@ import type { DenialReason } from "../../src/denial.js";
 import type { Outcome, OutcomeKind } from "../../src/outcome.js";
 import { ceilingOf, delayOf } from "../../src/rules/backoff.js";
 import { BudgetCounts } from "../../src/rules/budget.js";
-import { askAgainAfter, shutFor, useOf, waitFor } from "../../src/rules/clamp.js";
+import { askAgainAfter, heldBackFor, shutFor, useOf, waitFor } from "../../src/rules/clamp.js";
 import { Detector } from "../../src/rules/detector.js";
 import type { JitterKind, Strategy } from "../../src/rules/policy.js";
 import { parseGrpcPushback, parseRetryAfter } from "../../src/rules/pushback.js";
@@ -213,16 +213,17 @@ interface ClampVector {
   wait?: { delay_ns: string; time_left_ns: string | null };
   lease?: { lease_ns: string };
   ask_again?: { reason: DenialReason; retry_after_ns: string | null; time_left_ns: string | null };
+  held_back?: { known_clients: number; time_left_ns: string | null; sample: number };
   shut?: { failed_trials: number; sample: number };
   expected: object;
 }
 
-vectors<ClampVector>("clamp", 68, (vector) => {
-  only(vector, "name", "wait", "lease", "ask_again", "shut", "expected");
+vectors<ClampVector>("clamp", 120, (vector) => {
+  only(vector, "name", "wait", "lease", "ask_again", "shut", "held_back", "expected");
   assert.deepEqual(clamped(vector), vector.expected);
 });
 
-function clamped({ wait, lease, ask_again, shut }: ClampVector): object {
+function clamped({ wait, lease, ask_again, shut, held_back }: ClampVector): object {
   if (wait !== undefined) {
     const waited = waitFor(BigInt(wait.delay_ns), nanos(wait.time_left_ns));
     return waited === null ? { denied: "DEADLINE" } : { wait_ns: text(waited) };
@@ -231,6 +232,10 @@ function clamped({ wait, lease, ask_again, shut }: ClampVector): object {
   if (ask_again !== undefined) {
     const { reason, retry_after_ns, time_left_ns } = ask_again;
     return { wait_ns: text(askAgainAfter(reason, nanos(retry_after_ns), nanos(time_left_ns))) };
+  }
+  if (held_back !== undefined) {
+    const { known_clients, time_left_ns, sample } = held_back;
+    return { held_ns: text(heldBackFor(known_clients, nanos(time_left_ns), sample)) };
   }
   assert.ok(shut);
   return { shut_ns: text(shutFor(shut.failed_trials, shut.sample)) };

@@ -97,7 +97,7 @@ function shownAnswer(answer: ReturnType<typeof readAnswer>, attempt: number): ob
 
 interface ClientPolicyVector {
   name: string;
-  said: Record<string, WireDuration | number | string> | null;
+  said: Record<string, WireDuration | number | string | boolean> | null;
   allowance: { retries_per_second: number | string } | null;
   expected: object;
 }
@@ -124,13 +124,13 @@ const SPANS = [
   "slow_after",
 ];
 
-vectors<ClientPolicyVector>("client_policy", 165, ({ said, allowance, expected, ...rest }) => {
+vectors<ClientPolicyVector>("client_policy", 168, ({ said, allowance, expected, ...rest }) => {
   only(rest, "name");
-  only(said ?? {}, ...NUMBERS, ...SPANS);
+  only(said ?? {}, ...NUMBERS, ...SPANS, "breaker_off");
   only(allowance ?? {}, "retries_per_second");
   const fields = Object.entries(said ?? {}).map(([name, value]) => [
     name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase()),
-    SPANS.includes(name) ? duration(value as WireDuration) : number(value as number),
+    readField(name, value),
   ]);
   const policy = readPolicy(
     said === null ? undefined : create(ClientPolicySchema, Object.fromEntries(fields)),
@@ -158,10 +158,16 @@ vectors<ClientPolicyVector>("client_policy", 165, ({ said, allowance, expected, 
     open_multiplier: policy.openMultiplier,
     open_max_ns: text(policy.openMax),
     slow_after_ns: text(policy.slowAfter),
+    breaker_off: policy.breakerOff,
     floor_micros_per_second: text(budget.floorMicrosPerSecond),
   };
   assert.deepEqual(shown, expected);
 });
+
+function readField(name: string, value: WireDuration | number | string | boolean) {
+  if (name === "breaker_off") return value;
+  return SPANS.includes(name) ? duration(value as WireDuration) : number(value as number);
+}
 
 interface PushedVector {
   name: string;
@@ -195,22 +201,30 @@ vectors<PushedVector>("pushed", 110, ({ update: said, after_ns, waiting, expecte
   }
 });
 
+interface Ended {
+  dependency: string;
+  epoch: number;
+  kind: OutcomeKind;
+  latency_ns: string | null;
+  slow_after_ns: string;
+}
+
 interface TallyVector {
   name: string;
-  ended: {
-    dependency: string;
-    epoch: number;
-    kind: OutcomeKind;
-    latency_ns: string | null;
-    slow_after_ns: string;
-  }[];
+  ended: (Ended | { stream_begins: true })[];
   expected: { dependency: string; epoch: number }[];
 }
 
-vectors<TallyVector>("tally", 19, ({ ended, expected, ...rest }) => {
+vectors<TallyVector>("tally", 22, ({ ended, expected, ...rest }) => {
   only(rest, "name");
   const tallies = new Tallies();
-  for (const { dependency, epoch, kind, latency_ns, slow_after_ns, ...odd } of ended) {
+  for (const step of ended) {
+    if ("stream_begins" in step) {
+      only(step, "stream_begins");
+      tallies.forgetStarts();
+      continue;
+    }
+    const { dependency, epoch, kind, latency_ns, slow_after_ns, ...odd } = step;
     only(odd);
     const latency = nanos(latency_ns);
     const on = { epoch: BigInt(epoch), slowAfter: millisOf(BigInt(slow_after_ns)) };

@@ -12,7 +12,7 @@ import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobu
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
-import type { BreakerState } from "./coordinator_pb.js";
+import type { BreakerState, CheckVerdict, DenialReason } from "./coordinator_pb.js";
 import { file_holdoff_v1_coordinator } from "./coordinator_pb.js";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -20,7 +20,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file holdoff/v1/operator.proto.
  */
 export const file_holdoff_v1_operator: GenFile = /*@__PURE__*/
-  fileDesc("Chlob2xkb2ZmL3YxL29wZXJhdG9yLnByb3RvEgpob2xkb2ZmLnYxIq4BCghPdmVycmlkZRImCgRraW5kGAEgASgOMhguaG9sZG9mZi52MS5PdmVycmlkZUtpbmQSDQoFb3duZXIYAiABKAkSDgoGcmVhc29uGAMgASgJEiwKCHNldF90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBItCgpleHBpcmVzX2luGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIpoECgpEZXBlbmRlbmN5EhEKCW5hbWVzcGFjZRgBIAEoCRIMCgRuYW1lGAIgASgJEicKBXN0YXRlGAMgASgOMhguaG9sZG9mZi52MS5CcmVha2VyU3RhdGUSDQoFZXBvY2gYBCABKAQSLwoMaW5fc3RhdGVfZm9yGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEisKCG9wZW5fZm9yGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBmRldGFpbBgHIAEoCRImCghvdmVycmlkZRgIIAEoCzIULmhvbGRvZmYudjEuT3ZlcnJpZGUSKwoIaGVsZF9mb3IYCSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEgoKcHJvYmVzX291dBgKIAEoDRITCgtwZXJtaXRzX291dBgLIAEoBBITCgtidWRnZXRfbGVmdBgMIAEoBBIWCg5maXJzdF9hdHRlbXB0cxgNIAEoBBIPCgdyZXRyaWVzGA4gASgEEhUKDWZhaWx1cmVfcmF0aW8YDyABKAESEgoKc2xvd19yYXRpbxgQIAEoARIRCglzdXNwaWNpb24YESABKAESDQoFdHJpcHMYEiABKAQSLgoMc2hhZG93X3N0YXRlGBMgASgOMhguaG9sZG9mZi52MS5CcmVha2VyU3RhdGUSDAoEbGl2ZRgUIAEoCCKSAQoXTGlzdERlcGVuZGVuY2llc1JlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoDRISCgpwYWdlX3Rva2VuGAMgASgJEhMKC25hbWVfcHJlZml4GAQgASgJEigKBnN0YXRlcxgFIAMoDjIYLmhvbGRvZmYudjEuQnJlYWtlclN0YXRlImEKGExpc3REZXBlbmRlbmNpZXNSZXNwb25zZRIsCgxkZXBlbmRlbmNpZXMYASADKAsyFi5ob2xkb2ZmLnYxLkRlcGVuZGVuY3kSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIj0KFEdldERlcGVuZGVuY3lSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRISCgpkZXBlbmRlbmN5GAIgASgJIkMKFUdldERlcGVuZGVuY3lSZXNwb25zZRIqCgpkZXBlbmRlbmN5GAEgASgLMhYuaG9sZG9mZi52MS5EZXBlbmRlbmN5IkIKGFdhdGNoRGVwZW5kZW5jaWVzUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSEwoLbmFtZV9wcmVmaXgYAiABKAkieAoZV2F0Y2hEZXBlbmRlbmNpZXNSZXNwb25zZRIsCgpkZXBlbmRlbmN5GAEgASgLMhYuaG9sZG9mZi52MS5EZXBlbmRlbmN5SAASEQoHcmVtb3ZlZBgCIAEoCUgAEhAKBnN5bmNlZBgDIAEoCEgAQggKBmNoYW5nZSKLAgoFRXZlbnQSEAoIc2VxdWVuY2UYASABKAQSKAoEdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASIwoEa2luZBgDIAEoDjIVLmhvbGRvZmYudjEuRXZlbnRLaW5kEhEKCW5hbWVzcGFjZRgEIAEoCRISCgpkZXBlbmRlbmN5GAUgASgJEiYKBGZyb20YBiABKA4yGC5ob2xkb2ZmLnYxLkJyZWFrZXJTdGF0ZRIkCgJ0bxgHIAEoDjIYLmhvbGRvZmYudjEuQnJlYWtlclN0YXRlEg0KBWVwb2NoGAggASgEEg4KBmRldGFpbBgJIAEoCRINCgVvd25lchgKIAEoCSJlChJXYXRjaEV2ZW50c1JlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEhIKCmRlcGVuZGVuY3kYAiABKAkSKAoFc2luY2UYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iRwoTV2F0Y2hFdmVudHNSZXNwb25zZRIgCgVldmVudBgBIAEoCzIRLmhvbGRvZmYudjEuRXZlbnQSDgoGbWlzc2VkGAIgASgEIncKEUxpc3RFdmVudHNSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRISCgpkZXBlbmRlbmN5GAIgASgJEigKBXNpbmNlGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhEKCXBhZ2Vfc2l6ZRgEIAEoDSI3ChJMaXN0RXZlbnRzUmVzcG9uc2USIQoGZXZlbnRzGAEgAygLMhEuaG9sZG9mZi52MS5FdmVudCKxAQoSU2V0T3ZlcnJpZGVSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRISCgpkZXBlbmRlbmN5GAIgASgJEiYKBGtpbmQYAyABKA4yGC5ob2xkb2ZmLnYxLk92ZXJyaWRlS2luZBINCgVvd25lchgEIAEoCRIOCgZyZWFzb24YBSABKAkSLQoKZXhwaXJlc19pbhgGIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJBChNTZXRPdmVycmlkZVJlc3BvbnNlEioKCmRlcGVuZGVuY3kYASABKAsyFi5ob2xkb2ZmLnYxLkRlcGVuZGVuY3kiXAoUQ2xlYXJPdmVycmlkZVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEhIKCmRlcGVuZGVuY3kYAiABKAkSDQoFb3duZXIYAyABKAkSDgoGcmVhc29uGAQgASgJIkMKFUNsZWFyT3ZlcnJpZGVSZXNwb25zZRIqCgpkZXBlbmRlbmN5GAEgASgLMhYuaG9sZG9mZi52MS5EZXBlbmRlbmN5Il4KFlJlc2V0RGVwZW5kZW5jeVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEhIKCmRlcGVuZGVuY3kYAiABKAkSDQoFb3duZXIYAyABKAkSDgoGcmVhc29uGAQgASgJIkUKF1Jlc2V0RGVwZW5kZW5jeVJlc3BvbnNlEioKCmRlcGVuZGVuY3kYASABKAsyFi5ob2xkb2ZmLnYxLkRlcGVuZGVuY3kiWAoQQ2xlYXJIb2xkUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSEgoKZGVwZW5kZW5jeRgCIAEoCRINCgVvd25lchgDIAEoCRIOCgZyZWFzb24YBCABKAkiPwoRQ2xlYXJIb2xkUmVzcG9uc2USKgoKZGVwZW5kZW5jeRgBIAEoCzIWLmhvbGRvZmYudjEuRGVwZW5kZW5jeSKtAQoLQXVkaXRSZWNvcmQSEAoIc2VxdWVuY2UYASABKAQSKAoEdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFb3duZXIYAyABKAkSDgoGYWN0aW9uGAQgASgJEhEKCW5hbWVzcGFjZRgFIAEoCRISCgpkZXBlbmRlbmN5GAYgASgJEg4KBmRldGFpbBgHIAEoCRIMCgRoYXNoGAggASgJIkwKEExpc3RBdWRpdFJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoDRISCgpwYWdlX3Rva2VuGAMgASgJIlYKEUxpc3RBdWRpdFJlc3BvbnNlEigKB3JlY29yZHMYASADKAsyFy5ob2xkb2ZmLnYxLkF1ZGl0UmVjb3JkEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJlCgZQb2xpY3kSEQoJbmFtZXNwYWNlGAEgASgJEgwKBG5hbWUYAiABKAkSEAoIZG9jdW1lbnQYAyABKAkSKAoGc291cmNlGAQgASgOMhguaG9sZG9mZi52MS5Qb2xpY3lTb3VyY2UiKAoTTGlzdFBvbGljaWVzUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkiPAoUTGlzdFBvbGljaWVzUmVzcG9uc2USJAoIcG9saWNpZXMYASADKAsyEi5ob2xkb2ZmLnYxLlBvbGljeSI5ChBHZXRQb2xpY3lSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRISCgpkZXBlbmRlbmN5GAIgASgJIjsKC1BvbGljeVZhbHVlEg0KBWZpZWxkGAEgASgJEg0KBXZhbHVlGAIgASgJEg4KBm9yaWdpbhgDIAEoCSJOChFHZXRQb2xpY3lSZXNwb25zZRIQCghkb2N1bWVudBgBIAEoCRInCgZ2YWx1ZXMYAiADKAsyFy5ob2xkb2ZmLnYxLlBvbGljeVZhbHVlImQKEFB1dFBvbGljeVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEgwKBG5hbWUYAiABKAkSEAoIZG9jdW1lbnQYAyABKAkSDQoFb3duZXIYBCABKAkSDgoGcmVhc29uGAUgASgJIjcKEVB1dFBvbGljeVJlc3BvbnNlEiIKBnBvbGljeRgBIAEoCzISLmhvbGRvZmYudjEuUG9saWN5IlUKE0RlbGV0ZVBvbGljeVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEgwKBG5hbWUYAiABKAkSDQoFb3duZXIYAyABKAkSDgoGcmVhc29uGAQgASgJIhYKFERlbGV0ZVBvbGljeVJlc3BvbnNlIiYKEkNoZWNrUG9saWN5UmVxdWVzdBIQCghkb2N1bWVudBgBIAEoCSJmCgdGaW5kaW5nEi0KCHNldmVyaXR5GAEgASgOMhsuaG9sZG9mZi52MS5GaW5kaW5nU2V2ZXJpdHkSDQoFZmllbGQYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIMCgRsaW5lGAQgASgNIjwKE0NoZWNrUG9saWN5UmVzcG9uc2USJQoIZmluZGluZ3MYASADKAsyEy5ob2xkb2ZmLnYxLkZpbmRpbmcqawoMT3ZlcnJpZGVLaW5kEh0KGU9WRVJSSURFX0tJTkRfVU5TUEVDSUZJRUQQABIcChhPVkVSUklERV9LSU5EX0ZPUkNFX09QRU4QARIeChpPVkVSUklERV9LSU5EX0ZPUkNFX0NMT1NFRBACKsAECglFdmVudEtpbmQSGgoWRVZFTlRfS0lORF9VTlNQRUNJRklFRBAAEhYKEkVWRU5UX0tJTkRfVFJJUFBFRBABEhYKEkVWRU5UX0tJTkRfUFJPQklORxACEhcKE0VWRU5UX0tJTkRfUkVPUEVORUQQAxIYChRFVkVOVF9LSU5EX1JFQ09WRVJFRBAEEhsKF0VWRU5UX0tJTkRfT1ZFUlJJREVfU0VUEAUSHwobRVZFTlRfS0lORF9PVkVSUklERV9DTEVBUkVEEAYSHwobRVZFTlRfS0lORF9PVkVSUklERV9FWFBJUkVEEAcSFAoQRVZFTlRfS0lORF9SRVNFVBAIEhMKD0VWRU5UX0tJTkRfSEVMRBAJEhsKF0VWRU5UX0tJTkRfSE9MRF9DTEVBUkVEEAoSGQoVRVZFTlRfS0lORF9QT0xJQ1lfUFVUEAsSHQoZRVZFTlRfS0lORF9QT0xJQ1lfREVMRVRFRBAMEiAKHEVWRU5UX0tJTkRfUE9MSUNJRVNfUkVMT0FERUQQDRIfChtFVkVOVF9LSU5EX1BPTElDSUVTX1JFRlVTRUQQDhIdChlFVkVOVF9LSU5EX1NIQURPV19UUklQUEVEEA8SFgoSRVZFTlRfS0lORF9TVEFSVEVEEBASHQoZRVZFTlRfS0lORF9DQUxMRVJfUkVGVVNFRBAREh8KG0VWRU5UX0tJTkRfQ0FMTEVSX1JFQ09WRVJFRBASEhkKFUVWRU5UX0tJTkRfUkFNUF9FTkRFRBATKngKDFBvbGljeVNvdXJjZRIdChlQT0xJQ1lfU09VUkNFX1VOU1BFQ0lGSUVEEAASGgoWUE9MSUNZX1NPVVJDRV9CVUlMVF9JThABEhYKElBPTElDWV9TT1VSQ0VfRklMRRACEhUKEVBPTElDWV9TT1VSQ0VfQVBJEAMqbQoPRmluZGluZ1NldmVyaXR5EiAKHEZJTkRJTkdfU0VWRVJJVFlfVU5TUEVDSUZJRUQQABIaChZGSU5ESU5HX1NFVkVSSVRZX0VSUk9SEAESHAoYRklORElOR19TRVZFUklUWV9XQVJOSU5HEAIy6QkKD09wZXJhdG9yU2VydmljZRJdChBMaXN0RGVwZW5kZW5jaWVzEiMuaG9sZG9mZi52MS5MaXN0RGVwZW5kZW5jaWVzUmVxdWVzdBokLmhvbGRvZmYudjEuTGlzdERlcGVuZGVuY2llc1Jlc3BvbnNlElQKDUdldERlcGVuZGVuY3kSIC5ob2xkb2ZmLnYxLkdldERlcGVuZGVuY3lSZXF1ZXN0GiEuaG9sZG9mZi52MS5HZXREZXBlbmRlbmN5UmVzcG9uc2USYgoRV2F0Y2hEZXBlbmRlbmNpZXMSJC5ob2xkb2ZmLnYxLldhdGNoRGVwZW5kZW5jaWVzUmVxdWVzdBolLmhvbGRvZmYudjEuV2F0Y2hEZXBlbmRlbmNpZXNSZXNwb25zZTABElAKC1dhdGNoRXZlbnRzEh4uaG9sZG9mZi52MS5XYXRjaEV2ZW50c1JlcXVlc3QaHy5ob2xkb2ZmLnYxLldhdGNoRXZlbnRzUmVzcG9uc2UwARJLCgpMaXN0RXZlbnRzEh0uaG9sZG9mZi52MS5MaXN0RXZlbnRzUmVxdWVzdBoeLmhvbGRvZmYudjEuTGlzdEV2ZW50c1Jlc3BvbnNlEk4KC1NldE92ZXJyaWRlEh4uaG9sZG9mZi52MS5TZXRPdmVycmlkZVJlcXVlc3QaHy5ob2xkb2ZmLnYxLlNldE92ZXJyaWRlUmVzcG9uc2USVAoNQ2xlYXJPdmVycmlkZRIgLmhvbGRvZmYudjEuQ2xlYXJPdmVycmlkZVJlcXVlc3QaIS5ob2xkb2ZmLnYxLkNsZWFyT3ZlcnJpZGVSZXNwb25zZRJaCg9SZXNldERlcGVuZGVuY3kSIi5ob2xkb2ZmLnYxLlJlc2V0RGVwZW5kZW5jeVJlcXVlc3QaIy5ob2xkb2ZmLnYxLlJlc2V0RGVwZW5kZW5jeVJlc3BvbnNlEkgKCUNsZWFySG9sZBIcLmhvbGRvZmYudjEuQ2xlYXJIb2xkUmVxdWVzdBodLmhvbGRvZmYudjEuQ2xlYXJIb2xkUmVzcG9uc2USSAoJTGlzdEF1ZGl0EhwuaG9sZG9mZi52MS5MaXN0QXVkaXRSZXF1ZXN0Gh0uaG9sZG9mZi52MS5MaXN0QXVkaXRSZXNwb25zZRJRCgxMaXN0UG9saWNpZXMSHy5ob2xkb2ZmLnYxLkxpc3RQb2xpY2llc1JlcXVlc3QaIC5ob2xkb2ZmLnYxLkxpc3RQb2xpY2llc1Jlc3BvbnNlEkgKCUdldFBvbGljeRIcLmhvbGRvZmYudjEuR2V0UG9saWN5UmVxdWVzdBodLmhvbGRvZmYudjEuR2V0UG9saWN5UmVzcG9uc2USSAoJUHV0UG9saWN5EhwuaG9sZG9mZi52MS5QdXRQb2xpY3lSZXF1ZXN0Gh0uaG9sZG9mZi52MS5QdXRQb2xpY3lSZXNwb25zZRJRCgxEZWxldGVQb2xpY3kSHy5ob2xkb2ZmLnYxLkRlbGV0ZVBvbGljeVJlcXVlc3QaIC5ob2xkb2ZmLnYxLkRlbGV0ZVBvbGljeVJlc3BvbnNlEk4KC0NoZWNrUG9saWN5Eh4uaG9sZG9mZi52MS5DaGVja1BvbGljeVJlcXVlc3QaHy5ob2xkb2ZmLnYxLkNoZWNrUG9saWN5UmVzcG9uc2ViBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_holdoff_v1_coordinator]);
+  fileDesc("Chlob2xkb2ZmL3YxL29wZXJhdG9yLnByb3RvEgpob2xkb2ZmLnYxIq4BCghPdmVycmlkZRImCgRraW5kGAEgASgOMhguaG9sZG9mZi52MS5PdmVycmlkZUtpbmQSDQoFb3duZXIYAiABKAkSDgoGcmVhc29uGAMgASgJEiwKCHNldF90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBItCgpleHBpcmVzX2luGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIqkFCgpEZXBlbmRlbmN5EhEKCW5hbWVzcGFjZRgBIAEoCRIMCgRuYW1lGAIgASgJEicKBXN0YXRlGAMgASgOMhguaG9sZG9mZi52MS5CcmVha2VyU3RhdGUSDQoFZXBvY2gYBCABKAQSLwoMaW5fc3RhdGVfZm9yGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEisKCG9wZW5fZm9yGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBmRldGFpbBgHIAEoCRImCghvdmVycmlkZRgIIAEoCzIULmhvbGRvZmYudjEuT3ZlcnJpZGUSKwoIaGVsZF9mb3IYCSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEgoKcHJvYmVzX291dBgKIAEoDRITCgtwZXJtaXRzX291dBgLIAEoBBITCgtidWRnZXRfbGVmdBgMIAEoBBIWCg5maXJzdF9hdHRlbXB0cxgNIAEoBBIPCgdyZXRyaWVzGA4gASgEEhUKDWZhaWx1cmVfcmF0aW8YDyABKAESEgoKc2xvd19yYXRpbxgQIAEoARIRCglzdXNwaWNpb24YESABKAESDQoFdHJpcHMYEiABKAQSLgoMc2hhZG93X3N0YXRlGBMgASgOMhguaG9sZG9mZi52MS5CcmVha2VyU3RhdGUSDAoEbGl2ZRgUIAEoCBInCgVjaGVjaxgVIAEoCzIYLmhvbGRvZmYudjEuQ2hlY2tTdW1tYXJ5EhgKEGFjdGl2ZV9pbnN0YW5jZXMYFiABKA0SGAoQY2FsbHNfcGVyX3NlY29uZBgXIAEoARIwCg11c3VhbF9sYXRlbmN5GBggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIvYBCgxDaGVja1N1bW1hcnkSKQoGcGVyaW9kGAEgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhAKCGNoZWNrZXJzGAIgASgNEg8KB3J1bm5pbmcYAyABKA0SKQoHdmVyZGljdBgEIAEoDjIYLmhvbGRvZmYudjEuQ2hlY2tWZXJkaWN0EiYKA2FnZRgFIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIZChFmYWlsdXJlc19pbl9hX3JvdxgGIAEoDRIqCgduZXh0X2luGAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIpIBChdMaXN0RGVwZW5kZW5jaWVzUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSEQoJcGFnZV9zaXplGAIgASgNEhIKCnBhZ2VfdG9rZW4YAyABKAkSEwoLbmFtZV9wcmVmaXgYBCABKAkSKAoGc3RhdGVzGAUgAygOMhguaG9sZG9mZi52MS5CcmVha2VyU3RhdGUiYQoYTGlzdERlcGVuZGVuY2llc1Jlc3BvbnNlEiwKDGRlcGVuZGVuY2llcxgBIAMoCzIWLmhvbGRvZmYudjEuRGVwZW5kZW5jeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiPQoUR2V0RGVwZW5kZW5jeVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEhIKCmRlcGVuZGVuY3kYAiABKAkiQwoVR2V0RGVwZW5kZW5jeVJlc3BvbnNlEioKCmRlcGVuZGVuY3kYASABKAsyFi5ob2xkb2ZmLnYxLkRlcGVuZGVuY3kiQgoYV2F0Y2hEZXBlbmRlbmNpZXNSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRITCgtuYW1lX3ByZWZpeBgCIAEoCSJ4ChlXYXRjaERlcGVuZGVuY2llc1Jlc3BvbnNlEiwKCmRlcGVuZGVuY3kYASABKAsyFi5ob2xkb2ZmLnYxLkRlcGVuZGVuY3lIABIRCgdyZW1vdmVkGAIgASgJSAASEAoGc3luY2VkGAMgASgISABCCAoGY2hhbmdlIosCCgVFdmVudBIQCghzZXF1ZW5jZRgBIAEoBBIoCgR0aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIjCgRraW5kGAMgASgOMhUuaG9sZG9mZi52MS5FdmVudEtpbmQSEQoJbmFtZXNwYWNlGAQgASgJEhIKCmRlcGVuZGVuY3kYBSABKAkSJgoEZnJvbRgGIAEoDjIYLmhvbGRvZmYudjEuQnJlYWtlclN0YXRlEiQKAnRvGAcgASgOMhguaG9sZG9mZi52MS5CcmVha2VyU3RhdGUSDQoFZXBvY2gYCCABKAQSDgoGZGV0YWlsGAkgASgJEg0KBW93bmVyGAogASgJImUKEldhdGNoRXZlbnRzUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSEgoKZGVwZW5kZW5jeRgCIAEoCRIoCgVzaW5jZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJHChNXYXRjaEV2ZW50c1Jlc3BvbnNlEiAKBWV2ZW50GAEgASgLMhEuaG9sZG9mZi52MS5FdmVudBIOCgZtaXNzZWQYAiABKAQidwoRTGlzdEV2ZW50c1JlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEhIKCmRlcGVuZGVuY3kYAiABKAkSKAoFc2luY2UYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEQoJcGFnZV9zaXplGAQgASgNIjcKEkxpc3RFdmVudHNSZXNwb25zZRIhCgZldmVudHMYASADKAsyES5ob2xkb2ZmLnYxLkV2ZW50IrEBChJTZXRPdmVycmlkZVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEhIKCmRlcGVuZGVuY3kYAiABKAkSJgoEa2luZBgDIAEoDjIYLmhvbGRvZmYudjEuT3ZlcnJpZGVLaW5kEg0KBW93bmVyGAQgASgJEg4KBnJlYXNvbhgFIAEoCRItCgpleHBpcmVzX2luGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIkEKE1NldE92ZXJyaWRlUmVzcG9uc2USKgoKZGVwZW5kZW5jeRgBIAEoCzIWLmhvbGRvZmYudjEuRGVwZW5kZW5jeSJcChRDbGVhck92ZXJyaWRlUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSEgoKZGVwZW5kZW5jeRgCIAEoCRINCgVvd25lchgDIAEoCRIOCgZyZWFzb24YBCABKAkiQwoVQ2xlYXJPdmVycmlkZVJlc3BvbnNlEioKCmRlcGVuZGVuY3kYASABKAsyFi5ob2xkb2ZmLnYxLkRlcGVuZGVuY3kiXgoWUmVzZXREZXBlbmRlbmN5UmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSEgoKZGVwZW5kZW5jeRgCIAEoCRINCgVvd25lchgDIAEoCRIOCgZyZWFzb24YBCABKAkiRQoXUmVzZXREZXBlbmRlbmN5UmVzcG9uc2USKgoKZGVwZW5kZW5jeRgBIAEoCzIWLmhvbGRvZmYudjEuRGVwZW5kZW5jeSJYChBDbGVhckhvbGRSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRISCgpkZXBlbmRlbmN5GAIgASgJEg0KBW93bmVyGAMgASgJEg4KBnJlYXNvbhgEIAEoCSI/ChFDbGVhckhvbGRSZXNwb25zZRIqCgpkZXBlbmRlbmN5GAEgASgLMhYuaG9sZG9mZi52MS5EZXBlbmRlbmN5Iq0BCgtBdWRpdFJlY29yZBIQCghzZXF1ZW5jZRgBIAEoBBIoCgR0aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVvd25lchgDIAEoCRIOCgZhY3Rpb24YBCABKAkSEQoJbmFtZXNwYWNlGAUgASgJEhIKCmRlcGVuZGVuY3kYBiABKAkSDgoGZGV0YWlsGAcgASgJEgwKBGhhc2gYCCABKAkiTAoQTGlzdEF1ZGl0UmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSEQoJcGFnZV9zaXplGAIgASgNEhIKCnBhZ2VfdG9rZW4YAyABKAkiVgoRTGlzdEF1ZGl0UmVzcG9uc2USKAoHcmVjb3JkcxgBIAMoCzIXLmhvbGRvZmYudjEuQXVkaXRSZWNvcmQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJImUKBlBvbGljeRIRCgluYW1lc3BhY2UYASABKAkSDAoEbmFtZRgCIAEoCRIQCghkb2N1bWVudBgDIAEoCRIoCgZzb3VyY2UYBCABKA4yGC5ob2xkb2ZmLnYxLlBvbGljeVNvdXJjZSJPChNMaXN0UG9saWNpZXNSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRIRCglwYWdlX3NpemUYAiABKA0SEgoKcGFnZV90b2tlbhgDIAEoCSJVChRMaXN0UG9saWNpZXNSZXNwb25zZRIkCghwb2xpY2llcxgBIAMoCzISLmhvbGRvZmYudjEuUG9saWN5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSI5ChBHZXRQb2xpY3lSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRISCgpkZXBlbmRlbmN5GAIgASgJIjsKC1BvbGljeVZhbHVlEg0KBWZpZWxkGAEgASgJEg0KBXZhbHVlGAIgASgJEg4KBm9yaWdpbhgDIAEoCSJOChFHZXRQb2xpY3lSZXNwb25zZRIQCghkb2N1bWVudBgBIAEoCRInCgZ2YWx1ZXMYAiADKAsyFy5ob2xkb2ZmLnYxLlBvbGljeVZhbHVlImQKEFB1dFBvbGljeVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEgwKBG5hbWUYAiABKAkSEAoIZG9jdW1lbnQYAyABKAkSDQoFb3duZXIYBCABKAkSDgoGcmVhc29uGAUgASgJIjcKEVB1dFBvbGljeVJlc3BvbnNlEiIKBnBvbGljeRgBIAEoCzISLmhvbGRvZmYudjEuUG9saWN5IlUKE0RlbGV0ZVBvbGljeVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEgwKBG5hbWUYAiABKAkSDQoFb3duZXIYAyABKAkSDgoGcmVhc29uGAQgASgJIhYKFERlbGV0ZVBvbGljeVJlc3BvbnNlIn8KEkNoZWNrUG9saWN5UmVxdWVzdBIQCghkb2N1bWVudBgBIAEoCRIpCgd0cmFmZmljGAIgAygLMhguaG9sZG9mZi52MS5UcmFmZmljRmFjdHMSLAoKZXZlcnl3aGVyZRgDIAEoCzIYLmhvbGRvZmYudjEuVHJhZmZpY0ZhY3RzIuUDCgxUcmFmZmljRmFjdHMSEQoJbmFtZXNwYWNlGAEgASgJEhIKCmRlcGVuZGVuY3kYAiABKAkSHQoQY2FsbHNfcGVyX3NlY29uZBgDIAEoAUgAiAEBEhQKB2NsaWVudHMYBCABKA1IAYgBARIVCghjYXBhY2l0eRgFIAEoAUgCiAEBEisKCGRlYWRsaW5lGAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEi8KDGF0dGVtcHRfdGltZRgHIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIyCg9hdHRlbXB0X3RpbWVvdXQYCCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SMAoNcmVjb3ZlcnlfZ29hbBgJIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIaCg1mYWlsdXJlX3JhdGlvGAogASgBSAOIAQESFQoIY2hlY2tlcnMYCyABKA1IBIgBARITCgZsYXllcnMYDCABKA1IBYgBAUITChFfY2FsbHNfcGVyX3NlY29uZEIKCghfY2xpZW50c0ILCglfY2FwYWNpdHlCEAoOX2ZhaWx1cmVfcmF0aW9CCwoJX2NoZWNrZXJzQgkKB19sYXllcnMiLAoMUG9saWN5Q2hhbmdlEg0KBWZpZWxkGAEgASgJEg0KBXZhbHVlGAIgASgJIrUCCgdGaW5kaW5nEi0KCHNldmVyaXR5GAEgASgOMhsuaG9sZG9mZi52MS5GaW5kaW5nU2V2ZXJpdHkSDQoFZmllbGQYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIMCgRsaW5lGAQgASgNEg4KBmNvbHVtbhgFIAEoDRIMCgRjb2RlGAYgASgJEjEKB251bWJlcnMYByADKAsyIC5ob2xkb2ZmLnYxLkZpbmRpbmcuTnVtYmVyc0VudHJ5EioKCHByb3Bvc2FsGAggAygLMhguaG9sZG9mZi52MS5Qb2xpY3lDaGFuZ2USEgoKZGVwZW5kZW5jeRgJIAEoCRIMCgRmaWxlGAogASgJGi4KDE51bWJlcnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAE6AjgBIjwKE0NoZWNrUG9saWN5UmVzcG9uc2USJQoIZmluZGluZ3MYASADKAsyEy5ob2xkb2ZmLnYxLkZpbmRpbmci4AEKCUNhbmRpZGF0ZRIRCgluYW1lc3BhY2UYASABKAkSDAoEbmFtZRgCIAEoCRIQCghkb2N1bWVudBgDIAEoCRINCgVvd25lchgEIAEoCRIsCghwdXRfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMZGVwZW5kZW5jaWVzGAYgASgEEhAKCGxlZnRfb3V0GAcgASgEEg8KB3Byb2JsZW0YCCABKAkSKgoKY29tcGFyaXNvbhgJIAEoCzIWLmhvbGRvZmYudjEuQ29tcGFyaXNvbiLBAwoKQ29tcGFyaXNvbhIpCgVzaW5jZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKBGxpdmUYAyABKAsyGC5ob2xkb2ZmLnYxLkNvbXBhcmVkU2lkZRIrCgljYW5kaWRhdGUYBCABKAsyGC5ob2xkb2ZmLnYxLkNvbXBhcmVkU2lkZRIuCgdyZWZ1c2VkGAUgAygLMh0uaG9sZG9mZi52MS5EaWZmZXJpbmdBdHRlbXB0cxIyCgtsZXRfdGhyb3VnaBgGIAMoCzIdLmhvbGRvZmYudjEuRGlmZmVyaW5nQXR0ZW1wdHMSDQoFbGF0ZXIYByABKAQSKwoIbGF0ZXJfYnkYCCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGc29vbmVyGAkgASgEEiwKCXNvb25lcl9ieRgKIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIUCgxvdGhlcl9yZWFzb24YCyABKAQSFAoMdW5rbm93bl9lbmRzGAwgASgEItwBCgxDb21wYXJlZFNpZGUSFgoOZmlyc3RfYXR0ZW1wdHMYASABKAQSHgoWZmlyc3RfYXR0ZW1wdHNfcmVmdXNlZBgCIAEoBBIPCgdyZXRyaWVzGAMgASgEEhcKD3JldHJpZXNfcmVmdXNlZBgEIAEoBBIRCglzdWNjZWVkZWQYBSABKAQSDgoGZmFpbGVkGAYgASgEEg4KBm9wZW5lZBgHIAEoBBIQCghyZW9wZW5lZBgIIAEoBBIlCghvcGVuaW5ncxgJIAMoCzITLmhvbGRvZmYudjEuT3BlbmluZyJSCgdPcGVuaW5nEigKBHRpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmRldGFpbBgCIAEoCRINCgVhZ2FpbhgDIAEoCCKJAQoRRGlmZmVyaW5nQXR0ZW1wdHMSKAoGcmVhc29uGAEgASgOMhguaG9sZG9mZi52MS5EZW5pYWxSZWFzb24SFgoOZmlyc3RfYXR0ZW1wdHMYAiABKAQSDwoHcmV0cmllcxgDIAEoBBIRCglzdWNjZWVkZWQYBCABKAQSDgoGZmFpbGVkGAUgASgEIocBChJDb21wYXJlZERlcGVuZGVuY3kSEgoKZGVwZW5kZW5jeRgBIAEoCRIxCg9jYW5kaWRhdGVfc3RhdGUYAiABKA4yGC5ob2xkb2ZmLnYxLkJyZWFrZXJTdGF0ZRIqCgpjb21wYXJpc29uGAMgASgLMhYuaG9sZG9mZi52MS5Db21wYXJpc29uImcKE1B1dENhbmRpZGF0ZVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEgwKBG5hbWUYAiABKAkSEAoIZG9jdW1lbnQYAyABKAkSDQoFb3duZXIYBCABKAkSDgoGcmVhc29uGAUgASgJIkAKFFB1dENhbmRpZGF0ZVJlc3BvbnNlEigKCWNhbmRpZGF0ZRgBIAEoCzIVLmhvbGRvZmYudjEuQ2FuZGlkYXRlIioKFUxpc3RDYW5kaWRhdGVzUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkiQwoWTGlzdENhbmRpZGF0ZXNSZXNwb25zZRIpCgpjYW5kaWRhdGVzGAEgAygLMhUuaG9sZG9mZi52MS5DYW5kaWRhdGUiNgoTR2V0Q2FuZGlkYXRlUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSDAoEbmFtZRgCIAEoCSJ2ChRHZXRDYW5kaWRhdGVSZXNwb25zZRIoCgljYW5kaWRhdGUYASABKAsyFS5ob2xkb2ZmLnYxLkNhbmRpZGF0ZRI0CgxkZXBlbmRlbmNpZXMYAiADKAsyHi5ob2xkb2ZmLnYxLkNvbXBhcmVkRGVwZW5kZW5jeSJZChdQcm9tb3RlQ2FuZGlkYXRlUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSDAoEbmFtZRgCIAEoCRINCgVvd25lchgDIAEoCRIOCgZyZWFzb24YBCABKAkiaAoYUHJvbW90ZUNhbmRpZGF0ZVJlc3BvbnNlEiIKBnBvbGljeRgBIAEoCzISLmhvbGRvZmYudjEuUG9saWN5EigKCWNhbmRpZGF0ZRgCIAEoCzIVLmhvbGRvZmYudjEuQ2FuZGlkYXRlIlgKFkRlbGV0ZUNhbmRpZGF0ZVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEgwKBG5hbWUYAiABKAkSDQoFb3duZXIYAyABKAkSDgoGcmVhc29uGAQgASgJIhkKF0RlbGV0ZUNhbmRpZGF0ZVJlc3BvbnNlKmsKDE92ZXJyaWRlS2luZBIdChlPVkVSUklERV9LSU5EX1VOU1BFQ0lGSUVEEAASHAoYT1ZFUlJJREVfS0lORF9GT1JDRV9PUEVOEAESHgoaT1ZFUlJJREVfS0lORF9GT1JDRV9DTE9TRUQQAiqDBgoJRXZlbnRLaW5kEhoKFkVWRU5UX0tJTkRfVU5TUEVDSUZJRUQQABIWChJFVkVOVF9LSU5EX1RSSVBQRUQQARIWChJFVkVOVF9LSU5EX1BST0JJTkcQAhIXChNFVkVOVF9LSU5EX1JFT1BFTkVEEAMSGAoURVZFTlRfS0lORF9SRUNPVkVSRUQQBBIbChdFVkVOVF9LSU5EX09WRVJSSURFX1NFVBAFEh8KG0VWRU5UX0tJTkRfT1ZFUlJJREVfQ0xFQVJFRBAGEh8KG0VWRU5UX0tJTkRfT1ZFUlJJREVfRVhQSVJFRBAHEhQKEEVWRU5UX0tJTkRfUkVTRVQQCBITCg9FVkVOVF9LSU5EX0hFTEQQCRIbChdFVkVOVF9LSU5EX0hPTERfQ0xFQVJFRBAKEhkKFUVWRU5UX0tJTkRfUE9MSUNZX1BVVBALEh0KGUVWRU5UX0tJTkRfUE9MSUNZX0RFTEVURUQQDBIgChxFVkVOVF9LSU5EX1BPTElDSUVTX1JFTE9BREVEEA0SHwobRVZFTlRfS0lORF9QT0xJQ0lFU19SRUZVU0VEEA4SHQoZRVZFTlRfS0lORF9TSEFET1dfVFJJUFBFRBAPEhYKEkVWRU5UX0tJTkRfU1RBUlRFRBAQEh0KGUVWRU5UX0tJTkRfQ0FMTEVSX1JFRlVTRUQQERIfChtFVkVOVF9LSU5EX0NBTExFUl9SRUNPVkVSRUQQEhIZChVFVkVOVF9LSU5EX1JBTVBfRU5ERUQQExIeChpFVkVOVF9LSU5EX0NIRUNLX1VOSEVBTFRIWRAUEhwKGEVWRU5UX0tJTkRfQ0hFQ0tfSEVBTFRIWRAVEhwKGEVWRU5UX0tJTkRfQ0FORElEQVRFX1BVVBAWEiAKHEVWRU5UX0tJTkRfQ0FORElEQVRFX0RST1BQRUQQFxIhCh1FVkVOVF9LSU5EX0NBTkRJREFURV9QUk9NT1RFRBAYEiAKHEVWRU5UX0tJTkRfQ0FORElEQVRFX1RSSVBQRUQQGSp4CgxQb2xpY3lTb3VyY2USHQoZUE9MSUNZX1NPVVJDRV9VTlNQRUNJRklFRBAAEhoKFlBPTElDWV9TT1VSQ0VfQlVJTFRfSU4QARIWChJQT0xJQ1lfU09VUkNFX0ZJTEUQAhIVChFQT0xJQ1lfU09VUkNFX0FQSRADKogBCg9GaW5kaW5nU2V2ZXJpdHkSIAocRklORElOR19TRVZFUklUWV9VTlNQRUNJRklFRBAAEhoKFkZJTkRJTkdfU0VWRVJJVFlfRVJST1IQARIcChhGSU5ESU5HX1NFVkVSSVRZX1dBUk5JTkcQAhIZChVGSU5ESU5HX1NFVkVSSVRZX0hJTlQQAzKjDQoPT3BlcmF0b3JTZXJ2aWNlEl0KEExpc3REZXBlbmRlbmNpZXMSIy5ob2xkb2ZmLnYxLkxpc3REZXBlbmRlbmNpZXNSZXF1ZXN0GiQuaG9sZG9mZi52MS5MaXN0RGVwZW5kZW5jaWVzUmVzcG9uc2USVAoNR2V0RGVwZW5kZW5jeRIgLmhvbGRvZmYudjEuR2V0RGVwZW5kZW5jeVJlcXVlc3QaIS5ob2xkb2ZmLnYxLkdldERlcGVuZGVuY3lSZXNwb25zZRJiChFXYXRjaERlcGVuZGVuY2llcxIkLmhvbGRvZmYudjEuV2F0Y2hEZXBlbmRlbmNpZXNSZXF1ZXN0GiUuaG9sZG9mZi52MS5XYXRjaERlcGVuZGVuY2llc1Jlc3BvbnNlMAESUAoLV2F0Y2hFdmVudHMSHi5ob2xkb2ZmLnYxLldhdGNoRXZlbnRzUmVxdWVzdBofLmhvbGRvZmYudjEuV2F0Y2hFdmVudHNSZXNwb25zZTABEksKCkxpc3RFdmVudHMSHS5ob2xkb2ZmLnYxLkxpc3RFdmVudHNSZXF1ZXN0Gh4uaG9sZG9mZi52MS5MaXN0RXZlbnRzUmVzcG9uc2USTgoLU2V0T3ZlcnJpZGUSHi5ob2xkb2ZmLnYxLlNldE92ZXJyaWRlUmVxdWVzdBofLmhvbGRvZmYudjEuU2V0T3ZlcnJpZGVSZXNwb25zZRJUCg1DbGVhck92ZXJyaWRlEiAuaG9sZG9mZi52MS5DbGVhck92ZXJyaWRlUmVxdWVzdBohLmhvbGRvZmYudjEuQ2xlYXJPdmVycmlkZVJlc3BvbnNlEloKD1Jlc2V0RGVwZW5kZW5jeRIiLmhvbGRvZmYudjEuUmVzZXREZXBlbmRlbmN5UmVxdWVzdBojLmhvbGRvZmYudjEuUmVzZXREZXBlbmRlbmN5UmVzcG9uc2USSAoJQ2xlYXJIb2xkEhwuaG9sZG9mZi52MS5DbGVhckhvbGRSZXF1ZXN0Gh0uaG9sZG9mZi52MS5DbGVhckhvbGRSZXNwb25zZRJICglMaXN0QXVkaXQSHC5ob2xkb2ZmLnYxLkxpc3RBdWRpdFJlcXVlc3QaHS5ob2xkb2ZmLnYxLkxpc3RBdWRpdFJlc3BvbnNlElEKDExpc3RQb2xpY2llcxIfLmhvbGRvZmYudjEuTGlzdFBvbGljaWVzUmVxdWVzdBogLmhvbGRvZmYudjEuTGlzdFBvbGljaWVzUmVzcG9uc2USSAoJR2V0UG9saWN5EhwuaG9sZG9mZi52MS5HZXRQb2xpY3lSZXF1ZXN0Gh0uaG9sZG9mZi52MS5HZXRQb2xpY3lSZXNwb25zZRJICglQdXRQb2xpY3kSHC5ob2xkb2ZmLnYxLlB1dFBvbGljeVJlcXVlc3QaHS5ob2xkb2ZmLnYxLlB1dFBvbGljeVJlc3BvbnNlElEKDERlbGV0ZVBvbGljeRIfLmhvbGRvZmYudjEuRGVsZXRlUG9saWN5UmVxdWVzdBogLmhvbGRvZmYudjEuRGVsZXRlUG9saWN5UmVzcG9uc2USTgoLQ2hlY2tQb2xpY3kSHi5ob2xkb2ZmLnYxLkNoZWNrUG9saWN5UmVxdWVzdBofLmhvbGRvZmYudjEuQ2hlY2tQb2xpY3lSZXNwb25zZRJRCgxQdXRDYW5kaWRhdGUSHy5ob2xkb2ZmLnYxLlB1dENhbmRpZGF0ZVJlcXVlc3QaIC5ob2xkb2ZmLnYxLlB1dENhbmRpZGF0ZVJlc3BvbnNlElcKDkxpc3RDYW5kaWRhdGVzEiEuaG9sZG9mZi52MS5MaXN0Q2FuZGlkYXRlc1JlcXVlc3QaIi5ob2xkb2ZmLnYxLkxpc3RDYW5kaWRhdGVzUmVzcG9uc2USUQoMR2V0Q2FuZGlkYXRlEh8uaG9sZG9mZi52MS5HZXRDYW5kaWRhdGVSZXF1ZXN0GiAuaG9sZG9mZi52MS5HZXRDYW5kaWRhdGVSZXNwb25zZRJdChBQcm9tb3RlQ2FuZGlkYXRlEiMuaG9sZG9mZi52MS5Qcm9tb3RlQ2FuZGlkYXRlUmVxdWVzdBokLmhvbGRvZmYudjEuUHJvbW90ZUNhbmRpZGF0ZVJlc3BvbnNlEloKD0RlbGV0ZUNhbmRpZGF0ZRIiLmhvbGRvZmYudjEuRGVsZXRlQ2FuZGlkYXRlUmVxdWVzdBojLmhvbGRvZmYudjEuRGVsZXRlQ2FuZGlkYXRlUmVzcG9uc2ViBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_holdoff_v1_coordinator]);
 
 /**
  * An operator's order.
@@ -217,6 +217,36 @@ export type Dependency = Message<"holdoff.v1.Dependency"> & {
    * @generated from field: bool live = 20;
    */
   live: boolean;
+
+  /**
+   * Its health checks. Absent where the policy plans none.
+   *
+   * @generated from field: holdoff.v1.CheckSummary check = 21;
+   */
+  check?: CheckSummary | undefined;
+
+  /**
+   * Caller instances that were heard of lately, or follow its state: at least so many. Exact
+   * up to about five; those that only report are counted to eleven while nothing fails.
+   *
+   * @generated from field: uint32 active_instances = 22;
+   */
+  activeInstances: number;
+
+  /**
+   * First attempts a second, as an average over the budget's window or of the successes of
+   * the last half-minute, whichever is more; 0 where none is known.
+   *
+   * @generated from field: double calls_per_second = 23;
+   */
+  callsPerSecond: number;
+
+  /**
+   * How long a success usually takes. Absent: not known.
+   *
+   * @generated from field: google.protobuf.Duration usual_latency = 24;
+   */
+  usualLatency?: Duration | undefined;
 };
 
 /**
@@ -225,6 +255,70 @@ export type Dependency = Message<"holdoff.v1.Dependency"> & {
  */
 export const DependencySchema: GenMessage<Dependency> = /*@__PURE__*/
   messageDesc(file_holdoff_v1_operator, 1);
+
+/**
+ * The health checks of one dependency, over all checkers.
+ *
+ * @generated from message holdoff.v1.CheckSummary
+ */
+export type CheckSummary = Message<"holdoff.v1.CheckSummary"> & {
+  /**
+   * The policy's: each place is checked once in so long. Above zero.
+   *
+   * @generated from field: google.protobuf.Duration period = 1;
+   */
+  period?: Duration | undefined;
+
+  /**
+   * Checkers that ask, whether they check or are told what others found; 0 to 4,096.
+   *
+   * @generated from field: uint32 checkers = 2;
+   */
+  checkers: number;
+
+  /**
+   * Checks that are out now.
+   *
+   * @generated from field: uint32 running = 3;
+   */
+  running: number;
+
+  /**
+   * What they have found together; UNKNOWN before the first result, and after failures that
+   * are not enough in a row.
+   *
+   * @generated from field: holdoff.v1.CheckVerdict verdict = 4;
+   */
+  verdict: CheckVerdict;
+
+  /**
+   * How long ago the last result came. Absent where there was none.
+   *
+   * @generated from field: google.protobuf.Duration age = 5;
+   */
+  age?: Duration | undefined;
+
+  /**
+   * Checks that failed since the last that did not.
+   *
+   * @generated from field: uint32 failures_in_a_row = 6;
+   */
+  failuresInARow: number;
+
+  /**
+   * How long until the next check that is planned. Absent where none is.
+   *
+   * @generated from field: google.protobuf.Duration next_in = 7;
+   */
+  nextIn?: Duration | undefined;
+};
+
+/**
+ * Describes the message holdoff.v1.CheckSummary.
+ * Use `create(CheckSummarySchema)` to create a new message.
+ */
+export const CheckSummarySchema: GenMessage<CheckSummary> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 2);
 
 /**
  * A page of dependencies.
@@ -273,7 +367,7 @@ export type ListDependenciesRequest = Message<"holdoff.v1.ListDependenciesReques
  * Use `create(ListDependenciesRequestSchema)` to create a new message.
  */
 export const ListDependenciesRequestSchema: GenMessage<ListDependenciesRequest> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 2);
+  messageDesc(file_holdoff_v1_operator, 3);
 
 /**
  * A page of dependencies.
@@ -301,7 +395,7 @@ export type ListDependenciesResponse = Message<"holdoff.v1.ListDependenciesRespo
  * Use `create(ListDependenciesResponseSchema)` to create a new message.
  */
 export const ListDependenciesResponseSchema: GenMessage<ListDependenciesResponse> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 3);
+  messageDesc(file_holdoff_v1_operator, 4);
 
 /**
  * One dependency.
@@ -329,7 +423,7 @@ export type GetDependencyRequest = Message<"holdoff.v1.GetDependencyRequest"> & 
  * Use `create(GetDependencyRequestSchema)` to create a new message.
  */
 export const GetDependencyRequestSchema: GenMessage<GetDependencyRequest> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 4);
+  messageDesc(file_holdoff_v1_operator, 5);
 
 /**
  * One dependency.
@@ -350,7 +444,7 @@ export type GetDependencyResponse = Message<"holdoff.v1.GetDependencyResponse"> 
  * Use `create(GetDependencyResponseSchema)` to create a new message.
  */
 export const GetDependencyResponseSchema: GenMessage<GetDependencyResponse> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 5);
+  messageDesc(file_holdoff_v1_operator, 6);
 
 /**
  * What to watch.
@@ -378,7 +472,7 @@ export type WatchDependenciesRequest = Message<"holdoff.v1.WatchDependenciesRequ
  * Use `create(WatchDependenciesRequestSchema)` to create a new message.
  */
 export const WatchDependenciesRequestSchema: GenMessage<WatchDependenciesRequest> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 6);
+  messageDesc(file_holdoff_v1_operator, 7);
 
 /**
  * A change.
@@ -423,7 +517,7 @@ export type WatchDependenciesResponse = Message<"holdoff.v1.WatchDependenciesRes
  * Use `create(WatchDependenciesResponseSchema)` to create a new message.
  */
 export const WatchDependenciesResponseSchema: GenMessage<WatchDependenciesResponse> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 7);
+  messageDesc(file_holdoff_v1_operator, 8);
 
 /**
  * One thing that happened.
@@ -507,7 +601,7 @@ export type Event = Message<"holdoff.v1.Event"> & {
  * Use `create(EventSchema)` to create a new message.
  */
 export const EventSchema: GenMessage<Event> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 8);
+  messageDesc(file_holdoff_v1_operator, 9);
 
 /**
  * Which events.
@@ -542,7 +636,7 @@ export type WatchEventsRequest = Message<"holdoff.v1.WatchEventsRequest"> & {
  * Use `create(WatchEventsRequestSchema)` to create a new message.
  */
 export const WatchEventsRequestSchema: GenMessage<WatchEventsRequest> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 9);
+  messageDesc(file_holdoff_v1_operator, 10);
 
 /**
  * One event.
@@ -570,7 +664,7 @@ export type WatchEventsResponse = Message<"holdoff.v1.WatchEventsResponse"> & {
  * Use `create(WatchEventsResponseSchema)` to create a new message.
  */
 export const WatchEventsResponseSchema: GenMessage<WatchEventsResponse> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 10);
+  messageDesc(file_holdoff_v1_operator, 11);
 
 /**
  * Which events.
@@ -612,7 +706,7 @@ export type ListEventsRequest = Message<"holdoff.v1.ListEventsRequest"> & {
  * Use `create(ListEventsRequestSchema)` to create a new message.
  */
 export const ListEventsRequestSchema: GenMessage<ListEventsRequest> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 11);
+  messageDesc(file_holdoff_v1_operator, 12);
 
 /**
  * Events, oldest first.
@@ -633,7 +727,7 @@ export type ListEventsResponse = Message<"holdoff.v1.ListEventsResponse"> & {
  * Use `create(ListEventsResponseSchema)` to create a new message.
  */
 export const ListEventsResponseSchema: GenMessage<ListEventsResponse> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 12);
+  messageDesc(file_holdoff_v1_operator, 13);
 
 /**
  * Forces a breaker.
@@ -689,7 +783,7 @@ export type SetOverrideRequest = Message<"holdoff.v1.SetOverrideRequest"> & {
  * Use `create(SetOverrideRequestSchema)` to create a new message.
  */
 export const SetOverrideRequestSchema: GenMessage<SetOverrideRequest> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 13);
+  messageDesc(file_holdoff_v1_operator, 14);
 
 /**
  * As it is now.
@@ -710,7 +804,7 @@ export type SetOverrideResponse = Message<"holdoff.v1.SetOverrideResponse"> & {
  * Use `create(SetOverrideResponseSchema)` to create a new message.
  */
 export const SetOverrideResponseSchema: GenMessage<SetOverrideResponse> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 14);
+  messageDesc(file_holdoff_v1_operator, 15);
 
 /**
  * Ends an override.
@@ -752,7 +846,7 @@ export type ClearOverrideRequest = Message<"holdoff.v1.ClearOverrideRequest"> & 
  * Use `create(ClearOverrideRequestSchema)` to create a new message.
  */
 export const ClearOverrideRequestSchema: GenMessage<ClearOverrideRequest> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 15);
+  messageDesc(file_holdoff_v1_operator, 16);
 
 /**
  * As it is now.
@@ -773,7 +867,7 @@ export type ClearOverrideResponse = Message<"holdoff.v1.ClearOverrideResponse"> 
  * Use `create(ClearOverrideResponseSchema)` to create a new message.
  */
 export const ClearOverrideResponseSchema: GenMessage<ClearOverrideResponse> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 16);
+  messageDesc(file_holdoff_v1_operator, 17);
 
 /**
  * Forgets what was learned.
@@ -815,7 +909,7 @@ export type ResetDependencyRequest = Message<"holdoff.v1.ResetDependencyRequest"
  * Use `create(ResetDependencyRequestSchema)` to create a new message.
  */
 export const ResetDependencyRequestSchema: GenMessage<ResetDependencyRequest> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 17);
+  messageDesc(file_holdoff_v1_operator, 18);
 
 /**
  * As it is now.
@@ -836,7 +930,7 @@ export type ResetDependencyResponse = Message<"holdoff.v1.ResetDependencyRespons
  * Use `create(ResetDependencyResponseSchema)` to create a new message.
  */
 export const ResetDependencyResponseSchema: GenMessage<ResetDependencyResponse> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 18);
+  messageDesc(file_holdoff_v1_operator, 19);
 
 /**
  * Ends a hold.
@@ -878,7 +972,7 @@ export type ClearHoldRequest = Message<"holdoff.v1.ClearHoldRequest"> & {
  * Use `create(ClearHoldRequestSchema)` to create a new message.
  */
 export const ClearHoldRequestSchema: GenMessage<ClearHoldRequest> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 19);
+  messageDesc(file_holdoff_v1_operator, 20);
 
 /**
  * As it is now.
@@ -899,7 +993,7 @@ export type ClearHoldResponse = Message<"holdoff.v1.ClearHoldResponse"> & {
  * Use `create(ClearHoldResponseSchema)` to create a new message.
  */
 export const ClearHoldResponseSchema: GenMessage<ClearHoldResponse> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 20);
+  messageDesc(file_holdoff_v1_operator, 21);
 
 /**
  * Who did what.
@@ -969,7 +1063,7 @@ export type AuditRecord = Message<"holdoff.v1.AuditRecord"> & {
  * Use `create(AuditRecordSchema)` to create a new message.
  */
 export const AuditRecordSchema: GenMessage<AuditRecord> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 21);
+  messageDesc(file_holdoff_v1_operator, 22);
 
 /**
  * Which audit records.
@@ -1004,7 +1098,7 @@ export type ListAuditRequest = Message<"holdoff.v1.ListAuditRequest"> & {
  * Use `create(ListAuditRequestSchema)` to create a new message.
  */
 export const ListAuditRequestSchema: GenMessage<ListAuditRequest> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 22);
+  messageDesc(file_holdoff_v1_operator, 23);
 
 /**
  * A page of audit records, oldest first.
@@ -1032,7 +1126,7 @@ export type ListAuditResponse = Message<"holdoff.v1.ListAuditResponse"> & {
  * Use `create(ListAuditResponseSchema)` to create a new message.
  */
 export const ListAuditResponseSchema: GenMessage<ListAuditResponse> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 23);
+  messageDesc(file_holdoff_v1_operator, 24);
 
 /**
  * One policy as it was written.
@@ -1074,10 +1168,10 @@ export type Policy = Message<"holdoff.v1.Policy"> & {
  * Use `create(PolicySchema)` to create a new message.
  */
 export const PolicySchema: GenMessage<Policy> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 24);
+  messageDesc(file_holdoff_v1_operator, 25);
 
 /**
- * The policies of a namespace.
+ * A page of the policies of a namespace.
  *
  * @generated from message holdoff.v1.ListPoliciesRequest
  */
@@ -1088,6 +1182,20 @@ export type ListPoliciesRequest = Message<"holdoff.v1.ListPoliciesRequest"> & {
    * @generated from field: string namespace = 1;
    */
   namespace: string;
+
+  /**
+   * 1 to 1,000; 0 means 100.
+   *
+   * @generated from field: uint32 page_size = 2;
+   */
+  pageSize: number;
+
+  /**
+   * From the page before.
+   *
+   * @generated from field: string page_token = 3;
+   */
+  pageToken: string;
 };
 
 /**
@@ -1095,10 +1203,10 @@ export type ListPoliciesRequest = Message<"holdoff.v1.ListPoliciesRequest"> & {
  * Use `create(ListPoliciesRequestSchema)` to create a new message.
  */
 export const ListPoliciesRequestSchema: GenMessage<ListPoliciesRequest> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 25);
+  messageDesc(file_holdoff_v1_operator, 26);
 
 /**
- * The policies of a namespace.
+ * A page of the policies of a namespace.
  *
  * @generated from message holdoff.v1.ListPoliciesResponse
  */
@@ -1109,6 +1217,13 @@ export type ListPoliciesResponse = Message<"holdoff.v1.ListPoliciesResponse"> & 
    * @generated from field: repeated holdoff.v1.Policy policies = 1;
    */
   policies: Policy[];
+
+  /**
+   * Empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
 };
 
 /**
@@ -1116,7 +1231,7 @@ export type ListPoliciesResponse = Message<"holdoff.v1.ListPoliciesResponse"> & 
  * Use `create(ListPoliciesResponseSchema)` to create a new message.
  */
 export const ListPoliciesResponseSchema: GenMessage<ListPoliciesResponse> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 26);
+  messageDesc(file_holdoff_v1_operator, 27);
 
 /**
  * The resolved policy of a dependency.
@@ -1144,7 +1259,7 @@ export type GetPolicyRequest = Message<"holdoff.v1.GetPolicyRequest"> & {
  * Use `create(GetPolicyRequestSchema)` to create a new message.
  */
 export const GetPolicyRequestSchema: GenMessage<GetPolicyRequest> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 27);
+  messageDesc(file_holdoff_v1_operator, 28);
 
 /**
  * One value of a resolved policy.
@@ -1180,7 +1295,7 @@ export type PolicyValue = Message<"holdoff.v1.PolicyValue"> & {
  * Use `create(PolicyValueSchema)` to create a new message.
  */
 export const PolicyValueSchema: GenMessage<PolicyValue> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 28);
+  messageDesc(file_holdoff_v1_operator, 29);
 
 /**
  * The resolved policy of a dependency.
@@ -1208,7 +1323,7 @@ export type GetPolicyResponse = Message<"holdoff.v1.GetPolicyResponse"> & {
  * Use `create(GetPolicyResponseSchema)` to create a new message.
  */
 export const GetPolicyResponseSchema: GenMessage<GetPolicyResponse> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 29);
+  messageDesc(file_holdoff_v1_operator, 30);
 
 /**
  * Stores a policy.
@@ -1257,7 +1372,7 @@ export type PutPolicyRequest = Message<"holdoff.v1.PutPolicyRequest"> & {
  * Use `create(PutPolicyRequestSchema)` to create a new message.
  */
 export const PutPolicyRequestSchema: GenMessage<PutPolicyRequest> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 30);
+  messageDesc(file_holdoff_v1_operator, 31);
 
 /**
  * As it is stored.
@@ -1278,7 +1393,7 @@ export type PutPolicyResponse = Message<"holdoff.v1.PutPolicyResponse"> & {
  * Use `create(PutPolicyResponseSchema)` to create a new message.
  */
 export const PutPolicyResponseSchema: GenMessage<PutPolicyResponse> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 31);
+  messageDesc(file_holdoff_v1_operator, 32);
 
 /**
  * Removes a stored policy.
@@ -1320,7 +1435,7 @@ export type DeletePolicyRequest = Message<"holdoff.v1.DeletePolicyRequest"> & {
  * Use `create(DeletePolicyRequestSchema)` to create a new message.
  */
 export const DeletePolicyRequestSchema: GenMessage<DeletePolicyRequest> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 32);
+  messageDesc(file_holdoff_v1_operator, 33);
 
 /**
  * Done.
@@ -1335,7 +1450,7 @@ export type DeletePolicyResponse = Message<"holdoff.v1.DeletePolicyResponse"> & 
  * Use `create(DeletePolicyResponseSchema)` to create a new message.
  */
 export const DeletePolicyResponseSchema: GenMessage<DeletePolicyResponse> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 33);
+  messageDesc(file_holdoff_v1_operator, 34);
 
 /**
  * A policy file to be checked.
@@ -1349,6 +1464,21 @@ export type CheckPolicyRequest = Message<"holdoff.v1.CheckPolicyRequest"> & {
    * @generated from field: string document = 1;
    */
   document: string;
+
+  /**
+   * What is known of the calls: nearer names win over patterns, these over the defaults.
+   * At most 1,000.
+   *
+   * @generated from field: repeated holdoff.v1.TrafficFacts traffic = 2;
+   */
+  traffic: TrafficFacts[];
+
+  /**
+   * What holds for all dependencies, above `traffic`. Its names are empty.
+   *
+   * @generated from field: holdoff.v1.TrafficFacts everywhere = 3;
+   */
+  everywhere?: TrafficFacts | undefined;
 };
 
 /**
@@ -1356,7 +1486,135 @@ export type CheckPolicyRequest = Message<"holdoff.v1.CheckPolicyRequest"> & {
  * Use `create(CheckPolicyRequestSchema)` to create a new message.
  */
 export const CheckPolicyRequestSchema: GenMessage<CheckPolicyRequest> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 34);
+  messageDesc(file_holdoff_v1_operator, 35);
+
+/**
+ * What is known of the calls to a dependency. What is absent is not known, and the rules
+ * that need it are silent.
+ *
+ * @generated from message holdoff.v1.TrafficFacts
+ */
+export type TrafficFacts = Message<"holdoff.v1.TrafficFacts"> & {
+  /**
+   * The tenant.
+   *
+   * @generated from field: string namespace = 1;
+   */
+  namespace: string;
+
+  /**
+   * Its name, a pattern ending in `*`, or empty for all of the namespace.
+   *
+   * @generated from field: string dependency = 2;
+   */
+  dependency: string;
+
+  /**
+   * First attempts a second, of all callers together; 0.000001 to 1000000000.
+   *
+   * @generated from field: optional double calls_per_second = 3;
+   */
+  callsPerSecond?: number | undefined;
+
+  /**
+   * Caller instances; 1 to 100000000.
+   *
+   * @generated from field: optional uint32 clients = 4;
+   */
+  clients?: number | undefined;
+
+  /**
+   * Calls a second that the dependency can serve; 0.001 to 1000000000.
+   *
+   * @generated from field: optional double capacity = 5;
+   */
+  capacity?: number | undefined;
+
+  /**
+   * How long a caller waits for a call with all of its attempts; 1 ms to 24 h.
+   *
+   * @generated from field: google.protobuf.Duration deadline = 6;
+   */
+  deadline?: Duration | undefined;
+
+  /**
+   * How long an attempt usually takes; 0 to 24 h.
+   *
+   * @generated from field: google.protobuf.Duration attempt_time = 7;
+   */
+  attemptTime?: Duration | undefined;
+
+  /**
+   * How long an attempt may take before the caller gives it up; 1 ms to 24 h.
+   *
+   * @generated from field: google.protobuf.Duration attempt_timeout = 8;
+   */
+  attemptTimeout?: Duration | undefined;
+
+  /**
+   * How soon all calls must pass again once the dependency works again; 1 ms to 24 h.
+   *
+   * @generated from field: google.protobuf.Duration recovery_goal = 9;
+   */
+  recoveryGoal?: Duration | undefined;
+
+  /**
+   * The share of attempts that fail in the outage that must be noticed; above 0, at most 1.
+   * Absent: all of them.
+   *
+   * @generated from field: optional double failure_ratio = 10;
+   */
+  failureRatio?: number | undefined;
+
+  /**
+   * Instances that run health checks; 1 to 1000000.
+   *
+   * @generated from field: optional uint32 checkers = 11;
+   */
+  checkers?: number | undefined;
+
+  /**
+   * Services in a row that retry, this one included; 1 to 10.
+   *
+   * @generated from field: optional uint32 layers = 12;
+   */
+  layers?: number | undefined;
+};
+
+/**
+ * Describes the message holdoff.v1.TrafficFacts.
+ * Use `create(TrafficFactsSchema)` to create a new message.
+ */
+export const TrafficFactsSchema: GenMessage<TrafficFacts> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 36);
+
+/**
+ * A field of a policy file and the value that it should have.
+ *
+ * @generated from message holdoff.v1.PolicyChange
+ */
+export type PolicyChange = Message<"holdoff.v1.PolicyChange"> & {
+  /**
+   * For example `namespaces.default.dependencies.payments.breaker.min_calls`.
+   *
+   * @generated from field: string field = 1;
+   */
+  field: string;
+
+  /**
+   * As it is written in a policy file.
+   *
+   * @generated from field: string value = 2;
+   */
+  value: string;
+};
+
+/**
+ * Describes the message holdoff.v1.PolicyChange.
+ * Use `create(PolicyChangeSchema)` to create a new message.
+ */
+export const PolicyChangeSchema: GenMessage<PolicyChange> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 37);
 
 /**
  * One finding.
@@ -1391,6 +1649,48 @@ export type Finding = Message<"holdoff.v1.Finding"> & {
    * @generated from field: uint32 line = 4;
    */
   line: number;
+
+  /**
+   * From 1; 0 where unknown.
+   *
+   * @generated from field: uint32 column = 5;
+   */
+  column: number;
+
+  /**
+   * Stable: `refused`, or a code of docs/policy-check.md, for example `breaker-never-opens`.
+   *
+   * @generated from field: string code = 6;
+   */
+  code: string;
+
+  /**
+   * What was computed; the unit is last in each name.
+   *
+   * @generated from field: map<string, double> numbers = 7;
+   */
+  numbers: { [key: string]: number };
+
+  /**
+   * Made together, these changes end the finding. Empty: none is known to.
+   *
+   * @generated from field: repeated holdoff.v1.PolicyChange proposal = 8;
+   */
+  proposal: PolicyChange[];
+
+  /**
+   * What it was judged for: a dependency, a pattern, or empty for the defaults.
+   *
+   * @generated from field: string dependency = 9;
+   */
+  dependency: string;
+
+  /**
+   * Where `field` stands: `document`, or `built-in` for a value that is not written.
+   *
+   * @generated from field: string file = 10;
+   */
+  file: string;
 };
 
 /**
@@ -1398,7 +1698,7 @@ export type Finding = Message<"holdoff.v1.Finding"> & {
  * Use `create(FindingSchema)` to create a new message.
  */
 export const FindingSchema: GenMessage<Finding> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 35);
+  messageDesc(file_holdoff_v1_operator, 38);
 
 /**
  * What was found.
@@ -1419,7 +1719,677 @@ export type CheckPolicyResponse = Message<"holdoff.v1.CheckPolicyResponse"> & {
  * Use `create(CheckPolicyResponseSchema)` to create a new message.
  */
 export const CheckPolicyResponseSchema: GenMessage<CheckPolicyResponse> = /*@__PURE__*/
-  messageDesc(file_holdoff_v1_operator, 36);
+  messageDesc(file_holdoff_v1_operator, 39);
+
+/**
+ * A policy that is tried beside the live one.
+ *
+ * @generated from message holdoff.v1.Candidate
+ */
+export type Candidate = Message<"holdoff.v1.Candidate"> & {
+  /**
+   * The tenant.
+   *
+   * @generated from field: string namespace = 1;
+   */
+  namespace: string;
+
+  /**
+   * A dependency's name, a pattern ending in `*`, or empty for the namespace's defaults.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * YAML, as it was put.
+   *
+   * @generated from field: string document = 3;
+   */
+  document: string;
+
+  /**
+   * Who put it.
+   *
+   * @generated from field: string owner = 4;
+   */
+  owner: string;
+
+  /**
+   * When.
+   *
+   * @generated from field: google.protobuf.Timestamp put_time = 5;
+   */
+  putTime?: Timestamp | undefined;
+
+  /**
+   * Live dependencies that it is tried beside now.
+   *
+   * @generated from field: uint64 dependencies = 6;
+   */
+  dependencies: bigint;
+
+  /**
+   * Live dependencies that it applies to and is not tried beside: too many candidates are
+   * tried already. Their numbers are missing here.
+   *
+   * @generated from field: uint64 left_out = 7;
+   */
+  leftOut: bigint;
+
+  /**
+   * Why it is not tried: it no longer fits the policies that it lies on. Empty: it is.
+   *
+   * @generated from field: string problem = 8;
+   */
+  problem: string;
+
+  /**
+   * Over all its dependencies, since it was put or the service started.
+   *
+   * @generated from field: holdoff.v1.Comparison comparison = 9;
+   */
+  comparison?: Comparison | undefined;
+};
+
+/**
+ * Describes the message holdoff.v1.Candidate.
+ * Use `create(CandidateSchema)` to create a new message.
+ */
+export const CandidateSchema: GenMessage<Candidate> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 40);
+
+/**
+ * What a candidate did otherwise than the live policy.
+ *
+ * @generated from message holdoff.v1.Comparison
+ */
+export type Comparison = Message<"holdoff.v1.Comparison"> & {
+  /**
+   * Since when it is counted. Absent: nothing has happened yet.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 1;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * When the last of it happened.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 2;
+   */
+  until?: Timestamp | undefined;
+
+  /**
+   * What the live policy did.
+   *
+   * @generated from field: holdoff.v1.ComparedSide live = 3;
+   */
+  live?: ComparedSide | undefined;
+
+  /**
+   * What the candidate would have done.
+   *
+   * @generated from field: holdoff.v1.ComparedSide candidate = 4;
+   */
+  candidate?: ComparedSide | undefined;
+
+  /**
+   * Attempts that the live policy let through and the candidate would have refused, by its
+   * reason.
+   *
+   * @generated from field: repeated holdoff.v1.DifferingAttempts refused = 5;
+   */
+  refused: DifferingAttempts[];
+
+  /**
+   * Attempts that the live policy refused and the candidate would have let through, by the
+   * live reason. How they would have ended is not known: they were not made.
+   *
+   * @generated from field: repeated holdoff.v1.DifferingAttempts let_through = 6;
+   */
+  letThrough: DifferingAttempts[];
+
+  /**
+   * Attempts that both granted, the candidate with a longer delay.
+   *
+   * @generated from field: uint64 later = 7;
+   */
+  later: bigint;
+
+  /**
+   * By how much, on average.
+   *
+   * @generated from field: google.protobuf.Duration later_by = 8;
+   */
+  laterBy?: Duration | undefined;
+
+  /**
+   * Attempts that both granted, the candidate with a shorter delay.
+   *
+   * @generated from field: uint64 sooner = 9;
+   */
+  sooner: bigint;
+
+  /**
+   * By how much, on average.
+   *
+   * @generated from field: google.protobuf.Duration sooner_by = 10;
+   */
+  soonerBy?: Duration | undefined;
+
+  /**
+   * Attempts that both refused, for different reasons.
+   *
+   * @generated from field: uint64 other_reason = 11;
+   */
+  otherReason: bigint;
+
+  /**
+   * Calls that the candidate would have refused and whose end is not known: never reported,
+   * or too many were out at once.
+   *
+   * @generated from field: uint64 unknown_ends = 12;
+   */
+  unknownEnds: bigint;
+};
+
+/**
+ * Describes the message holdoff.v1.Comparison.
+ * Use `create(ComparisonSchema)` to create a new message.
+ */
+export const ComparisonSchema: GenMessage<Comparison> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 41);
+
+/**
+ * What one policy did.
+ *
+ * @generated from message holdoff.v1.ComparedSide
+ */
+export type ComparedSide = Message<"holdoff.v1.ComparedSide"> & {
+  /**
+   * First attempts let through, those made on pushed state among them.
+   *
+   * @generated from field: uint64 first_attempts = 1;
+   */
+  firstAttempts: bigint;
+
+  /**
+   * First attempts refused.
+   *
+   * @generated from field: uint64 first_attempts_refused = 2;
+   */
+  firstAttemptsRefused: bigint;
+
+  /**
+   * Retries and hedges granted.
+   *
+   * @generated from field: uint64 retries = 3;
+   */
+  retries: bigint;
+
+  /**
+   * Retries and hedges refused.
+   *
+   * @generated from field: uint64 retries_refused = 4;
+   */
+  retriesRefused: bigint;
+
+  /**
+   * Of what it let through and was made: calls that succeeded.
+   *
+   * @generated from field: uint64 succeeded = 5;
+   */
+  succeeded: bigint;
+
+  /**
+   * Of what it let through and was made: calls that failed, the waste.
+   *
+   * @generated from field: uint64 failed = 6;
+   */
+  failed: bigint;
+
+  /**
+   * Closed to open.
+   *
+   * @generated from field: uint64 opened = 7;
+   */
+  opened: bigint;
+
+  /**
+   * Half-open to open.
+   *
+   * @generated from field: uint64 reopened = 8;
+   */
+  reopened: bigint;
+
+  /**
+   * The newest 20 of both, oldest first; empty in sums over many dependencies.
+   *
+   * @generated from field: repeated holdoff.v1.Opening openings = 9;
+   */
+  openings: Opening[];
+};
+
+/**
+ * Describes the message holdoff.v1.ComparedSide.
+ * Use `create(ComparedSideSchema)` to create a new message.
+ */
+export const ComparedSideSchema: GenMessage<ComparedSide> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 42);
+
+/**
+ * A breaker that opened, or would have.
+ *
+ * @generated from message holdoff.v1.Opening
+ */
+export type Opening = Message<"holdoff.v1.Opening"> & {
+  /**
+   * When.
+   *
+   * @generated from field: google.protobuf.Timestamp time = 1;
+   */
+  time?: Timestamp | undefined;
+
+  /**
+   * Why, with the numbers.
+   *
+   * @generated from field: string detail = 2;
+   */
+  detail: string;
+
+  /**
+   * From half-open.
+   *
+   * @generated from field: bool again = 3;
+   */
+  again: boolean;
+};
+
+/**
+ * Describes the message holdoff.v1.Opening.
+ * Use `create(OpeningSchema)` to create a new message.
+ */
+export const OpeningSchema: GenMessage<Opening> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 43);
+
+/**
+ * Attempts that one policy refused for a reason and the other let through.
+ *
+ * @generated from message holdoff.v1.DifferingAttempts
+ */
+export type DifferingAttempts = Message<"holdoff.v1.DifferingAttempts"> & {
+  /**
+   * The reason of the one that refused.
+   *
+   * @generated from field: holdoff.v1.DenialReason reason = 1;
+   */
+  reason: DenialReason;
+
+  /**
+   * First attempts.
+   *
+   * @generated from field: uint64 first_attempts = 2;
+   */
+  firstAttempts: bigint;
+
+  /**
+   * Retries and hedges.
+   *
+   * @generated from field: uint64 retries = 3;
+   */
+  retries: bigint;
+
+  /**
+   * Of those that were made: how many succeeded.
+   *
+   * @generated from field: uint64 succeeded = 4;
+   */
+  succeeded: bigint;
+
+  /**
+   * Of those that were made: how many failed.
+   *
+   * @generated from field: uint64 failed = 5;
+   */
+  failed: bigint;
+};
+
+/**
+ * Describes the message holdoff.v1.DifferingAttempts.
+ * Use `create(DifferingAttemptsSchema)` to create a new message.
+ */
+export const DifferingAttemptsSchema: GenMessage<DifferingAttempts> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 44);
+
+/**
+ * One dependency under a candidate.
+ *
+ * @generated from message holdoff.v1.ComparedDependency
+ */
+export type ComparedDependency = Message<"holdoff.v1.ComparedDependency"> & {
+  /**
+   * Its name.
+   *
+   * @generated from field: string dependency = 1;
+   */
+  dependency: string;
+
+  /**
+   * What its breaker would be.
+   *
+   * @generated from field: holdoff.v1.BreakerState candidate_state = 2;
+   */
+  candidateState: BreakerState;
+
+  /**
+   * The numbers.
+   *
+   * @generated from field: holdoff.v1.Comparison comparison = 3;
+   */
+  comparison?: Comparison | undefined;
+};
+
+/**
+ * Describes the message holdoff.v1.ComparedDependency.
+ * Use `create(ComparedDependencySchema)` to create a new message.
+ */
+export const ComparedDependencySchema: GenMessage<ComparedDependency> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 45);
+
+/**
+ * Stores a candidate.
+ *
+ * @generated from message holdoff.v1.PutCandidateRequest
+ */
+export type PutCandidateRequest = Message<"holdoff.v1.PutCandidateRequest"> & {
+  /**
+   * The tenant; it must exist.
+   *
+   * @generated from field: string namespace = 1;
+   */
+  namespace: string;
+
+  /**
+   * A dependency's name, a pattern ending in `*`, or empty for the namespace's defaults.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * YAML (or JSON, which is YAML), as under a dependency in a policy file; at most 64 KiB.
+   *
+   * @generated from field: string document = 3;
+   */
+  document: string;
+
+  /**
+   * Who; 1 to 200 bytes.
+   *
+   * @generated from field: string owner = 4;
+   */
+  owner: string;
+
+  /**
+   * Why; at most 1,000 bytes.
+   *
+   * @generated from field: string reason = 5;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message holdoff.v1.PutCandidateRequest.
+ * Use `create(PutCandidateRequestSchema)` to create a new message.
+ */
+export const PutCandidateRequestSchema: GenMessage<PutCandidateRequest> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 46);
+
+/**
+ * As it is stored.
+ *
+ * @generated from message holdoff.v1.PutCandidateResponse
+ */
+export type PutCandidateResponse = Message<"holdoff.v1.PutCandidateResponse"> & {
+  /**
+   * As it is stored.
+   *
+   * @generated from field: holdoff.v1.Candidate candidate = 1;
+   */
+  candidate?: Candidate | undefined;
+};
+
+/**
+ * Describes the message holdoff.v1.PutCandidateResponse.
+ * Use `create(PutCandidateResponseSchema)` to create a new message.
+ */
+export const PutCandidateResponseSchema: GenMessage<PutCandidateResponse> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 47);
+
+/**
+ * The candidates of a namespace.
+ *
+ * @generated from message holdoff.v1.ListCandidatesRequest
+ */
+export type ListCandidatesRequest = Message<"holdoff.v1.ListCandidatesRequest"> & {
+  /**
+   * The tenant.
+   *
+   * @generated from field: string namespace = 1;
+   */
+  namespace: string;
+};
+
+/**
+ * Describes the message holdoff.v1.ListCandidatesRequest.
+ * Use `create(ListCandidatesRequestSchema)` to create a new message.
+ */
+export const ListCandidatesRequestSchema: GenMessage<ListCandidatesRequest> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 48);
+
+/**
+ * The candidates of a namespace.
+ *
+ * @generated from message holdoff.v1.ListCandidatesResponse
+ */
+export type ListCandidatesResponse = Message<"holdoff.v1.ListCandidatesResponse"> & {
+  /**
+   * By name; the defaults first.
+   *
+   * @generated from field: repeated holdoff.v1.Candidate candidates = 1;
+   */
+  candidates: Candidate[];
+};
+
+/**
+ * Describes the message holdoff.v1.ListCandidatesResponse.
+ * Use `create(ListCandidatesResponseSchema)` to create a new message.
+ */
+export const ListCandidatesResponseSchema: GenMessage<ListCandidatesResponse> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 49);
+
+/**
+ * One candidate.
+ *
+ * @generated from message holdoff.v1.GetCandidateRequest
+ */
+export type GetCandidateRequest = Message<"holdoff.v1.GetCandidateRequest"> & {
+  /**
+   * The tenant.
+   *
+   * @generated from field: string namespace = 1;
+   */
+  namespace: string;
+
+  /**
+   * As it was put.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message holdoff.v1.GetCandidateRequest.
+ * Use `create(GetCandidateRequestSchema)` to create a new message.
+ */
+export const GetCandidateRequestSchema: GenMessage<GetCandidateRequest> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 50);
+
+/**
+ * One candidate.
+ *
+ * @generated from message holdoff.v1.GetCandidateResponse
+ */
+export type GetCandidateResponse = Message<"holdoff.v1.GetCandidateResponse"> & {
+  /**
+   * As it is stored, and its numbers over all dependencies.
+   *
+   * @generated from field: holdoff.v1.Candidate candidate = 1;
+   */
+  candidate?: Candidate | undefined;
+
+  /**
+   * The hundred dependencies under which it differs most from the live policy, most first.
+   *
+   * @generated from field: repeated holdoff.v1.ComparedDependency dependencies = 2;
+   */
+  dependencies: ComparedDependency[];
+};
+
+/**
+ * Describes the message holdoff.v1.GetCandidateResponse.
+ * Use `create(GetCandidateResponseSchema)` to create a new message.
+ */
+export const GetCandidateResponseSchema: GenMessage<GetCandidateResponse> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 51);
+
+/**
+ * Makes a candidate the live policy.
+ *
+ * @generated from message holdoff.v1.PromoteCandidateRequest
+ */
+export type PromoteCandidateRequest = Message<"holdoff.v1.PromoteCandidateRequest"> & {
+  /**
+   * The tenant.
+   *
+   * @generated from field: string namespace = 1;
+   */
+  namespace: string;
+
+  /**
+   * As it was put.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * Who; 1 to 200 bytes.
+   *
+   * @generated from field: string owner = 3;
+   */
+  owner: string;
+
+  /**
+   * Why; at most 1,000 bytes.
+   *
+   * @generated from field: string reason = 4;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message holdoff.v1.PromoteCandidateRequest.
+ * Use `create(PromoteCandidateRequestSchema)` to create a new message.
+ */
+export const PromoteCandidateRequestSchema: GenMessage<PromoteCandidateRequest> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 52);
+
+/**
+ * The policy that holds now.
+ *
+ * @generated from message holdoff.v1.PromoteCandidateResponse
+ */
+export type PromoteCandidateResponse = Message<"holdoff.v1.PromoteCandidateResponse"> & {
+  /**
+   * As it is stored.
+   *
+   * @generated from field: holdoff.v1.Policy policy = 1;
+   */
+  policy?: Policy | undefined;
+
+  /**
+   * The candidate with its last numbers.
+   *
+   * @generated from field: holdoff.v1.Candidate candidate = 2;
+   */
+  candidate?: Candidate | undefined;
+};
+
+/**
+ * Describes the message holdoff.v1.PromoteCandidateResponse.
+ * Use `create(PromoteCandidateResponseSchema)` to create a new message.
+ */
+export const PromoteCandidateResponseSchema: GenMessage<PromoteCandidateResponse> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 53);
+
+/**
+ * Drops a candidate.
+ *
+ * @generated from message holdoff.v1.DeleteCandidateRequest
+ */
+export type DeleteCandidateRequest = Message<"holdoff.v1.DeleteCandidateRequest"> & {
+  /**
+   * The tenant.
+   *
+   * @generated from field: string namespace = 1;
+   */
+  namespace: string;
+
+  /**
+   * As it was put.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * Who; 1 to 200 bytes.
+   *
+   * @generated from field: string owner = 3;
+   */
+  owner: string;
+
+  /**
+   * Why; at most 1,000 bytes.
+   *
+   * @generated from field: string reason = 4;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message holdoff.v1.DeleteCandidateRequest.
+ * Use `create(DeleteCandidateRequestSchema)` to create a new message.
+ */
+export const DeleteCandidateRequestSchema: GenMessage<DeleteCandidateRequest> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 54);
+
+/**
+ * Done.
+ *
+ * @generated from message holdoff.v1.DeleteCandidateResponse
+ */
+export type DeleteCandidateResponse = Message<"holdoff.v1.DeleteCandidateResponse"> & {
+};
+
+/**
+ * Describes the message holdoff.v1.DeleteCandidateResponse.
+ * Use `create(DeleteCandidateResponseSchema)` to create a new message.
+ */
+export const DeleteCandidateResponseSchema: GenMessage<DeleteCandidateResponse> = /*@__PURE__*/
+  messageDesc(file_holdoff_v1_operator, 55);
 
 /**
  * What an override does.
@@ -1600,6 +2570,48 @@ export enum EventKind {
    * @generated from enum value: EVENT_KIND_RAMP_ENDED = 19;
    */
   RAMP_ENDED = 19,
+
+  /**
+   * Health checks failed, so many in a row that the policy calls the dependency unhealthy.
+   *
+   * @generated from enum value: EVENT_KIND_CHECK_UNHEALTHY = 20;
+   */
+  CHECK_UNHEALTHY = 20,
+
+  /**
+   * A health check succeeded of a dependency that was called unhealthy.
+   *
+   * @generated from enum value: EVENT_KIND_CHECK_HEALTHY = 21;
+   */
+  CHECK_HEALTHY = 21,
+
+  /**
+   * A candidate policy was put.
+   *
+   * @generated from enum value: EVENT_KIND_CANDIDATE_PUT = 22;
+   */
+  CANDIDATE_PUT = 22,
+
+  /**
+   * A candidate was dropped.
+   *
+   * @generated from enum value: EVENT_KIND_CANDIDATE_DROPPED = 23;
+   */
+  CANDIDATE_DROPPED = 23,
+
+  /**
+   * A candidate became the live policy.
+   *
+   * @generated from enum value: EVENT_KIND_CANDIDATE_PROMOTED = 24;
+   */
+  CANDIDATE_PROMOTED = 24,
+
+  /**
+   * Under the candidate the breaker would have opened. The live one is as it was.
+   *
+   * @generated from enum value: EVENT_KIND_CANDIDATE_TRIPPED = 25;
+   */
+  CANDIDATE_TRIPPED = 25,
 }
 
 /**
@@ -1670,11 +2682,18 @@ export enum FindingSeverity {
   ERROR = 1,
 
   /**
-   * It would be taken, but look.
+   * It would be taken, and would not do what it says.
    *
    * @generated from enum value: FINDING_SEVERITY_WARNING = 2;
    */
   WARNING = 2,
+
+  /**
+   * It would work, but less well than it looks.
+   *
+   * @generated from enum value: FINDING_SEVERITY_HINT = 3;
+   */
+  HINT = 3,
 }
 
 /**
@@ -1792,7 +2811,7 @@ export const OperatorService: GenService<{
     output: typeof ListAuditResponseSchema;
   },
   /**
-   * The policies of a namespace: from files and from PutPolicy.
+   * The policies of a namespace, by name, in pages: from files and from PutPolicy.
    *
    * @generated from rpc holdoff.v1.OperatorService.ListPolicies
    */
@@ -1840,6 +2859,58 @@ export const OperatorService: GenService<{
     methodKind: "unary";
     input: typeof CheckPolicyRequestSchema;
     output: typeof CheckPolicyResponseSchema;
+  },
+  /**
+   * Checks and stores a candidate: a policy that is tried beside the live one. It changes no
+   * answer. It begins anew where there was one under the name.
+   *
+   * @generated from rpc holdoff.v1.OperatorService.PutCandidate
+   */
+  putCandidate: {
+    methodKind: "unary";
+    input: typeof PutCandidateRequestSchema;
+    output: typeof PutCandidateResponseSchema;
+  },
+  /**
+   * The candidates of a namespace, each with its numbers over all dependencies.
+   *
+   * @generated from rpc holdoff.v1.OperatorService.ListCandidates
+   */
+  listCandidates: {
+    methodKind: "unary";
+    input: typeof ListCandidatesRequestSchema;
+    output: typeof ListCandidatesResponseSchema;
+  },
+  /**
+   * One candidate, with its numbers dependency by dependency.
+   *
+   * @generated from rpc holdoff.v1.OperatorService.GetCandidate
+   */
+  getCandidate: {
+    methodKind: "unary";
+    input: typeof GetCandidateRequestSchema;
+    output: typeof GetCandidateResponseSchema;
+  },
+  /**
+   * Makes a candidate the live policy, as PutPolicy would. Live state is kept: an open breaker
+   * stays open, budgets stay. The candidate is gone, and its numbers with it.
+   *
+   * @generated from rpc holdoff.v1.OperatorService.PromoteCandidate
+   */
+  promoteCandidate: {
+    methodKind: "unary";
+    input: typeof PromoteCandidateRequestSchema;
+    output: typeof PromoteCandidateResponseSchema;
+  },
+  /**
+   * Drops a candidate and its numbers.
+   *
+   * @generated from rpc holdoff.v1.OperatorService.DeleteCandidate
+   */
+  deleteCandidate: {
+    methodKind: "unary";
+    input: typeof DeleteCandidateRequestSchema;
+    output: typeof DeleteCandidateResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_holdoff_v1_operator, 0);
