@@ -75,7 +75,7 @@ function oddUpdate(below: (n: number) => number): Update {
   return fields({
     dependency: pick(below, ["payments", "", "x".repeat(300), "other"]),
     state: pick(below, [0, 1, 2, 5, 99, -1]),
-    firstAttempts: pick(below, [0, 1, 2, 99]),
+    firstAttempts: pick(below, [0, 1, 2, 3, 99]),
     epoch: pick(below, [0n, 7n, 2n ** 64n - 1n]),
     validFor: duration(),
     policy: fields({
@@ -88,8 +88,12 @@ function oddUpdate(below: (n: number) => number): Update {
       initialDelay: duration(),
       maxDelay: duration(),
       openFor: duration(),
+      breakerOff: below(2) === 1,
     }),
-    offlineAllowance: fields({ retriesPerSecond: number(), knownClients: 0 }),
+    offlineAllowance: fields({
+      retriesPerSecond: number(),
+      knownClients: pick(below, [0, 5_000, 2 ** 32 - 1]),
+    }),
   }) as Update;
 }
 

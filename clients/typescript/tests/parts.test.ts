@@ -69,6 +69,49 @@ test("successes_wait_ten_milliseconds_and_a_failure_takes_them_along_at_once", (
   assert.equal(reports.take()?.entries.length, 2);
 });
 
+test("starts_of_before_a_stream_deposit_nothing_repeated_or_not", () => {
+  const reports = new Reports(counting(), () => 0);
+  const count = () => reports.tally("a", { epoch: 1n, slowAfter: 0 }, { kind: "success" });
+  const take = () => {
+    const entry = reports.take()?.entries[0]?.entry;
+    assert.equal(entry?.case, "tally");
+    return [entry.value.firstAttempts, entry.value.successes];
+  };
+  count();
+  assert.deepEqual(take(), [1, 1]);
+  reports.broken();
+  count();
+  reports.streamBegins();
+  assert.deepEqual(
+    [take(), take()],
+    [
+      [0, 1],
+      [0, 1],
+    ],
+  );
+  count();
+  assert.deepEqual(take(), [1, 1]);
+});
+
+test("counts_wait_up_to_a_second_and_a_failure_that_a_later_state_has_overtaken_too", () => {
+  const on = { epoch: 1n, slowAfter: 0 };
+  const failure = { kind: "failure" as const };
+  const dueAfter = (tally: (reports: Reports) => void) => {
+    const reports = new Reports(counting(), () => 0);
+    tally(reports);
+    return reports.dueAt ?? Number.NaN;
+  };
+  assert.equal(
+    dueAfter((reports) => reports.tally("a", on, failure)),
+    0,
+  );
+  for (let time = 0; time < 100; time++) {
+    const late = dueAfter((reports) => reports.tallyLate("a", on, failure));
+    const success = dueAfter((reports) => reports.tally("a", on, { kind: "success" }));
+    for (const due of [late, success]) assert.ok(due >= 100 && due <= 1_000, `${due}`);
+  }
+});
+
 test("cl5_the_queue_holds_ten_thousand_and_counts_what_it_drops", () => {
   const counts = counting();
   const reports = new Reports(counts, () => 0);
