@@ -27,6 +27,7 @@ mod exit;
 #[cfg(test)]
 mod fake;
 mod hex;
+mod logging;
 mod output;
 mod overrides;
 mod policy;

@@ -25,8 +25,7 @@ use std::sync::{
 };
 
 use holdoff_decision::{
-    Ask, Context, Question, Record, Reported, Restart, Time, acquire, breaker::Phase, operate,
-    record::Change, report, tally,
+    Ask, Context, Question, Record, Reported, Restart, Time, acquire, record::Change, report, tally,
 };
 
 pub use candidates::{Compared, Tried};
@@ -85,6 +84,7 @@ pub struct Coordinator<S> {
 
 impl<S: Store> Coordinator<S> {
     pub fn telemetry(&self) -> &Telemetry {
+        self.count_lost();
         &self.telemetry
     }
 
@@ -443,7 +443,7 @@ impl<S: Store> Coordinator<S> {
     fn keep(&self, slot: &Slot, now: Time) {
         let key = durable::Key::new(slot.name.namespace.as_str(), &*slot.name.dependency);
         self.durable
-            .checkpoint(key, kept_of(&slot.record, &self.clock, now));
+            .checkpoint(key, restore::kept_of(&slot.record, &self.clock, now));
     }
 
     fn hand_over(&self, event: Event) {
@@ -473,27 +473,5 @@ impl<S: Store> Coordinator<S> {
             let mut expiries = self.expiries.lock().unwrap_or_else(PoisonError::into_inner);
             expiries.insert((expires, id));
         }
-    }
-}
-
-/// What the data directory keeps of a breaker and a hold.
-fn kept_of(record: &Record, clock: &Clock, now: Time) -> durable::BreakerCheckpoint {
-    let checkpoint = operate::checkpoint(record, now);
-    durable::BreakerCheckpoint {
-        phase: match checkpoint.phase {
-            Phase::Closed => durable::BreakerPhase::Closed,
-            Phase::Open => durable::BreakerPhase::Open,
-            Phase::HalfOpen => durable::BreakerPhase::HalfOpen,
-        },
-        epoch: checkpoint.epoch,
-        trips: checkpoint.level,
-        open: durable::TimeLeft {
-            left: checkpoint.left.into(),
-            at: clock.wall(),
-        },
-        hold: (now < record.held_until()).then(|| durable::TimeLeft {
-            left: now.until(record.held_until()).into(),
-            at: clock.wall(),
-        }),
     }
 }

@@ -32,8 +32,8 @@ pub use self::{
     boot::{Restored, Start},
     directory::OpenError,
     record::{
-        BreakerCheckpoint, BreakerPhase, Change, Key, LastWrite, Override, OverrideKind, PermitKey,
-        StoredPolicy, TimeLeft,
+        BreakerCheckpoint, BreakerPhase, Change, Health, Key, LastWrite, Override, OverrideKind,
+        PermitKey, StoredPolicy, TimeLeft,
     },
 };
 use self::{

@@ -200,6 +200,7 @@ fn record_of(dependency: &Dependency, now: Time) -> Record {
         level: 0,
         trips: 0,
         left: Default::default(),
+        usual: None,
     };
     match dependency.checkpoint == new {
         true => Record::new(new.epoch, now),

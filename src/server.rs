@@ -13,7 +13,7 @@ use std::{io::Write, net::SocketAddr, path::Path, sync::Arc, thread, time::Durat
 use anyhow::{Context as _, bail};
 use tokio::{
     runtime::{Builder, Runtime},
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     sync::watch,
 };
 use tonic::transport::Server;
@@ -90,8 +90,10 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
     let _watch = watch_policies(&settings, sources, &coordinator, &main)?;
     let workers = spawn_workers(listeners.sockets, &coordinator, &stopped)?;
+    // Who reads where it listens may ask it to stop at once.
+    let asked = main.block_on(async { StopSignals::heard() })?;
     announce(grpc_at, http_at)?;
-    main.block_on(until_stopped(&coordinator, http, stop, stopped))?;
+    main.block_on(until_stopped(&coordinator, http, asked, stop, stopped))?;
     join(workers, settings.drain);
     coordinator.end_recording();
     main.block_on(coordinator.durable().close(coordinator.wall_now()))?;
@@ -262,21 +264,35 @@ fn reflection() -> tonic_reflection::server::Builder<'static> {
         .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
 }
 
+/// From here on these signals stop the service in order.
+struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    fn heard() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+}
+
 async fn until_stopped<S: Store>(
     coordinator: &Arc<Coordinator<S>>,
     http: Option<std::net::TcpListener>,
+    mut asked: StopSignals,
     stop: watch::Sender<bool>,
     stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::select! {
         () = coordinator.publish_events() => {}
         () = coordinator.end_overrides() => {}
         () = coordinator.drop_idle() => {}
         served = http::serve(http, descriptors_max() / 5, Arc::clone(coordinator), stopped) => served?,
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        _ = asked.terminate.recv() => {}
+        _ = asked.interrupt.recv() => {}
     }
     tracing::info!("stopping");
     // Every receiver may be gone already.

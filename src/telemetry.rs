@@ -208,7 +208,7 @@ const PLAIN: [(Counter, &str, &str); 21] = [
     (
         Counter::RecordingLost,
         "holdoff_recording_lost_total",
-        "Happenings left out of the recording since the disk was slow.",
+        "Happenings left out of the recording: the disk was slow, full, or failed.",
     ),
 ];
 

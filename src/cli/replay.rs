@@ -228,7 +228,7 @@ fn damage(replayed: &Replayed) -> Vec<String> {
     let mut lines: Vec<String> = damaged.collect();
     if replayed.lost > 0 {
         lines.push(format!(
-            "{} happenings are missing: the disk was slower than the fleet",
+            "{} happenings are missing: the disk was full, failed, or was slower than the fleet",
             replayed.lost
         ));
     }

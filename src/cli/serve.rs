@@ -86,6 +86,7 @@ pub enum Http {
 /// [`Failure::Usage`] for unsafe settings, [`Failure::No`] where the service cannot run.
 pub fn run(args: ServeArgs) -> Result<Exit, Failure> {
     let settings = settings(args)?;
+    super::logging::begin(settings.log_format)?;
     match crate::server::run(settings) {
         Ok(()) => Ok(Exit::Done),
         Err(error) => Err(Failure::No(format!("{error:#}"))),

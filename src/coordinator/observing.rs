@@ -49,6 +49,12 @@ impl<S: Store> Coordinator<S> {
         Ok(())
     }
 
+    /// What the recording has left out, counted where it is shown.
+    pub(super) fn count_lost(&self) {
+        let lost = self.recorder.as_ref().map_or(0, Recorder::take_lost);
+        self.telemetry.add_many(Counter::RecordingLost, lost);
+    }
+
     /// Ends the recording, if there is one, with all that was noted.
     pub fn end_recording(&self) {
         if let Some(recorder) = &self.recorder {
@@ -97,7 +103,7 @@ impl<S: Store> Coordinator<S> {
         let (Some(recorder), Some(checkpoint)) = (&self.recorder, before.checkpoint) else {
             return;
         };
-        let noted = recorder.note(Noted {
+        recorder.note(Noted {
             id,
             namespace: Arc::clone(&slot.name.namespace),
             dependency: slot.name.dependency.clone(),
@@ -107,9 +113,6 @@ impl<S: Store> Coordinator<S> {
             context: *context,
             happening: happening.clone(),
         });
-        if !noted {
-            self.telemetry.add(Counter::RecordingLost);
-        }
     }
 
     /// Called just before the order is carried out.

@@ -10,6 +10,7 @@ use holdoff_decision::{
     breaker::{Cause, Phase},
     operate::{self, Checkpoint},
     record::{Override, OverrideKind},
+    throughput::Health,
 };
 
 use super::{Coordinator, Event, EventKind, Events, Key, Policies, candidates, policies::InForce};
@@ -191,6 +192,33 @@ pub(super) fn overlays(state: &Restored) -> Vec<Overlay> {
     state.policies.iter().map(overlay).collect()
 }
 
+/// What the data directory keeps of a breaker and a hold.
+pub(super) fn kept_of(record: &Record, clock: &Clock, now: Time) -> durable::BreakerCheckpoint {
+    let checkpoint = operate::checkpoint(record, now);
+    durable::BreakerCheckpoint {
+        phase: match checkpoint.phase {
+            Phase::Closed => durable::BreakerPhase::Closed,
+            Phase::Open => durable::BreakerPhase::Open,
+            Phase::HalfOpen => durable::BreakerPhase::HalfOpen,
+        },
+        epoch: checkpoint.epoch,
+        trips: checkpoint.level,
+        open: durable::TimeLeft {
+            left: checkpoint.left.into(),
+            at: clock.wall(),
+        },
+        hold: (now < record.held_until()).then(|| durable::TimeLeft {
+            left: now.until(record.held_until()).into(),
+            at: clock.wall(),
+        }),
+        usual: checkpoint.usual.map(|usual| durable::Health {
+            per_kilosecond: usual.per_kilosecond,
+            latency_ns: usual.latency.0,
+            failing_ppm: usual.failing_ppm,
+        }),
+    }
+}
+
 fn checkpoint(kept: &durable::BreakerCheckpoint) -> Checkpoint {
     Checkpoint {
         phase: match kept.phase {
@@ -202,6 +230,11 @@ fn checkpoint(kept: &durable::BreakerCheckpoint) -> Checkpoint {
         level: kept.trips,
         trips: 0,
         left: Nanos::from(kept.open.left),
+        usual: kept.usual.map(|usual| Health {
+            per_kilosecond: usual.per_kilosecond,
+            latency: Nanos(usual.latency_ns),
+            failing_ppm: usual.failing_ppm,
+        }),
     }
 }
 

@@ -99,6 +99,20 @@ pub struct BreakerCheckpoint {
     /// does not know of holds ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<TimeLeft>,
+    /// What the dependency did in health. A program that does not know of it begins without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usual: Option<Health>,
+}
+
+/// What a recovery climbs back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// Successes in a thousand seconds.
+    pub per_kilosecond: u64,
+    /// Of a success; zero where it is not known.
+    pub latency_ns: u64,
+    /// Parts per million of the calls that fail.
+    pub failing_ppm: u32,
 }
 
 impl BreakerCheckpoint {

@@ -105,6 +105,7 @@ pub(super) fn breaker(phase: BreakerPhase, epoch: u64, left: Duration) -> Breake
         trips: 1,
         open: TimeLeft { left, at: noon() },
         hold: None,
+        usual: None,
     }
 }
 

@@ -86,6 +86,13 @@ pub struct Dependency {
     pub left_ns: u64,
     #[prost(uint64, tag = "9")]
     pub next_serial: u64,
+    /// What it did in health; 0 where that is not known.
+    #[prost(uint64, tag = "10")]
+    pub per_kilosecond: u64,
+    #[prost(uint64, tag = "11")]
+    pub latency_ns: u64,
+    #[prost(uint32, tag = "12")]
+    pub failing_ppm: u32,
 }
 
 /// So much was left out here.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use holdoff_decision::{
-    Context, Nanos, Policy, Restart, Time, breaker::Phase, operate::Checkpoint,
+    Context, Nanos, Policy, Restart, Time, breaker::Phase, operate::Checkpoint, throughput::Health,
 };
 use prost::Message;
 
@@ -320,6 +320,11 @@ fn read_dependency(told: format::Dependency, part: u64) -> Result<Dependency, St
             level: told.level,
             trips: told.trips,
             left: Nanos(told.left_ns),
+            usual: (told.per_kilosecond > 0).then_some(Health {
+                per_kilosecond: told.per_kilosecond,
+                latency: Nanos(told.latency_ns),
+                failing_ppm: told.failing_ppm,
+            }),
         },
         namespace: told.namespace,
         name: told.name,

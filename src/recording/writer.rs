@@ -52,10 +52,24 @@ pub struct Noted {
 #[derive(Debug)]
 pub struct Recorder {
     sender: SyncSender<Box<Noted>>,
-    lost: Arc<AtomicU64>,
+    lost: Arc<Lost>,
     closing: Arc<AtomicBool>,
     /// Its other end goes with the thread.
     done: Mutex<mpsc::Receiver<()>>,
+}
+
+/// Happenings that were not written: for the gap in the file, and for the metric.
+#[derive(Debug, Default)]
+struct Lost {
+    since_the_gap: AtomicU64,
+    untold: AtomicU64,
+}
+
+impl Lost {
+    fn one(&self) {
+        self.since_the_gap.fetch_add(1, Ordering::Relaxed);
+        self.untold.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Recorder {
@@ -70,7 +84,7 @@ impl Recorder {
     ) -> io::Result<Self> {
         let (sender, receiver) = sync_channel(WAITING_MAX);
         let (ends, done) = mpsc::channel::<()>();
-        let lost = Arc::new(AtomicU64::new(0));
+        let lost = Arc::<Lost>::default();
         let closing = Arc::new(AtomicBool::new(false));
         let mut writer = Writer {
             settings,
@@ -101,15 +115,17 @@ impl Recorder {
         })
     }
 
-    /// False: it is left out, since the disk is slower than the fleet.
-    pub fn note(&self, noted: Noted) -> bool {
+    /// It is left out, and counted, where the disk is slower than the fleet.
+    pub fn note(&self, noted: Noted) {
         match self.sender.try_send(Box::new(noted)) {
-            Ok(()) => true,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                self.lost.fetch_add(1, Ordering::Relaxed);
-                false
-            }
+            Ok(()) => {}
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.lost.one(),
         }
+    }
+
+    /// Happenings that were left out since this was asked last.
+    pub fn take_lost(&self) -> u64 {
+        self.lost.untold.swap(0, Ordering::Relaxed)
     }
 
     /// As [`Self::note`], but waits where a service would not.
@@ -132,7 +148,7 @@ impl Recorder {
 struct Writer {
     settings: RecordingSettings,
     begin: format::Begin,
-    lost: Arc<AtomicU64>,
+    lost: Arc<Lost>,
     closing: Arc<AtomicBool>,
     open: Option<Open>,
     /// Since then the disk is left alone.
@@ -171,7 +187,7 @@ impl Writer {
         let now = noted.context.now;
         let rests = |failed: Time| now.since(failed) < AGAIN_AFTER;
         if self.failed_at.is_some_and(rests) {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+            self.lost.one();
             return;
         }
         match self.write(noted) {
@@ -185,7 +201,7 @@ impl Writer {
         if self.open.as_ref().is_none_or(full) {
             self.open_next()?;
         }
-        let lost = self.lost.swap(0, Ordering::Relaxed);
+        let lost = self.lost.since_the_gap.swap(0, Ordering::Relaxed);
         let Some(open) = &mut self.open else {
             return Err(io::Error::other("no file is open"));
         };
@@ -241,7 +257,7 @@ impl Writer {
             let (_file, _unwritten) = open.file.into_parts();
         }
         self.failed_at = Some(now);
-        self.lost.fetch_add(1, Ordering::Relaxed);
+        self.lost.one();
     }
 }
 
@@ -286,6 +302,7 @@ impl Open {
         }
         let number = self.dependencies.len() as u32;
         let checkpoint = &noted.checkpoint;
+        let usual = checkpoint.usual.as_ref();
         self.put(Kind::Dependency(format::Dependency {
             number,
             namespace: noted.namespace.to_string(),
@@ -300,6 +317,9 @@ impl Open {
             trips: checkpoint.trips,
             left_ns: checkpoint.left.0,
             next_serial: noted.next_serial,
+            per_kilosecond: usual.map_or(0, |usual| usual.per_kilosecond),
+            latency_ns: usual.map_or(0, |usual| usual.latency.0),
+            failing_ppm: usual.map_or(0, |usual| usual.failing_ppm),
         }))?;
         self.dependencies.insert(noted.id, number);
         Ok(number)
@@ -377,7 +397,7 @@ mod tests {
         let mut writer = writer(folder.path());
         writer.take(&noted(1));
         writer.take(&noted(2));
-        writer.lost.fetch_add(5, Ordering::Relaxed);
+        (0..5).for_each(|_| writer.lost.one());
         writer.take(&noted(3));
         writer.flush();
         assert_eq!(parts(folder.path()), (vec![1, 1, 2], 5));
@@ -408,10 +428,10 @@ mod tests {
             closing: Arc::default(),
             done: Mutex::new(mpsc::channel().1),
         };
-        assert!(recorder.note(noted(1)));
-        assert!(!recorder.note(noted(2)));
+        recorder.note(noted(1));
+        recorder.note(noted(2));
         drop(receiver);
-        assert!(!recorder.note(noted(3)));
-        assert_eq!(recorder.lost.load(Ordering::Relaxed), 2);
+        recorder.note(noted(3));
+        assert_eq!(recorder.take_lost(), 2);
     }
 }

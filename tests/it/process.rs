@@ -677,3 +677,47 @@ async fn policy_files_that_change_are_taken_and_bad_ones_change_nothing() {
     assert_eq!(attempts(&mut client).await, "9");
     client.granted(first("d")).await;
 }
+
+/// The lines that the service logs until it has been asked to stop.
+fn logged(arguments: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
+    let mut command = serve(arguments);
+    command
+        .env_remove("RUST_LOG")
+        .envs(variables.iter().copied());
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    terminate(&child);
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert!(child.wait().unwrap().success(), "{said}");
+    said.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_service_logs_in_the_format_and_at_the_level_that_was_asked_for() {
+    let at = ["--listen", "127.0.0.1:0"];
+    let text = logged(&at, &[]);
+    assert!(
+        text.iter().any(|line| line.ends_with("INFO stopping")),
+        "{text:?}"
+    );
+    let json = logged(&[&at[..], &["--log-format", "json"]].concat(), &[]);
+    let stopping = json.iter().any(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        line["level"] == "INFO" && line["message"] == "stopping"
+    });
+    assert!(stopping, "{json:?}");
+    assert_eq!(logged(&at, &[("RUST_LOG", "error")]), [""; 0]);
+}

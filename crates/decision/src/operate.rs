@@ -4,6 +4,7 @@ use crate::{
     Nanos, Record, Time,
     breaker::{Cause, Past, Phase},
     record::{Override, OverrideKind, State},
+    throughput::{Health, Throughput},
 };
 
 /// What a restart must not forget of a breaker.
@@ -16,6 +17,9 @@ pub struct Checkpoint {
     pub trips: u32,
     /// Of the open period.
     pub left: Nanos,
+    /// What the dependency did in health: without it the recovery would not know what to climb
+    /// back to, and a calendar under `auto` would begin at its least. `None`: not known.
+    pub usual: Option<Health>,
 }
 
 /// Forces the breaker, whatever its state; the former override ends.
@@ -70,6 +74,7 @@ pub fn checkpoint(record: &Record, now: Time) -> Checkpoint {
             Phase::Open => now.until(breaker.past().open_until),
             Phase::Closed | Phase::HalfOpen => Nanos::ZERO,
         },
+        usual: record.throughput.health(),
     }
 }
 
@@ -89,6 +94,9 @@ pub fn restore(checkpoint: &Checkpoint, now: Time) -> Record {
         probe_successes: 0,
         trips: checkpoint.trips,
     };
+    if let Some(usual) = &checkpoint.usual {
+        record.throughput = Throughput::of(usual, now);
+    }
     record
 }
 

@@ -223,7 +223,7 @@ impl Ramp {
         self.step.somebody_waited = true;
         self.line.advance(now);
         let queue = now.until(self.next).0.saturating_sub(policy.horizon.0 / 2);
-        let mut ahead = Ahead::of(self, policy);
+        let mut ahead = Ahead::hoped(self, policy);
         let told = self
             .line
             .join(now + Nanos(queue), call, unit, |at| ahead.rate(at));

@@ -175,6 +175,7 @@ mod tests {
             level: 1,
             trips: 1,
             left: Nanos::from_secs(10),
+            usual: None,
         };
         operate::restore(&checkpoint, Time(0))
     }

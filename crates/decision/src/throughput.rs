@@ -8,10 +8,9 @@
 //! It stands still while the dependency is not closed, and while more than half of the last
 //! sixteen or so outcomes failed: an outage must not teach that nothing can be done.
 //!
-//! The usual share of failures is learned from lessons of 32 calls, each of which moves it by
-//! an eighth. A lesson in which the last sixteen or so calls failed more often than one in
-//! four is forgotten, and so is one that a trip cuts short: it is the begin of an outage, and
-//! would allow the recovery what broke it.
+//! The usual share of failures moves by a 256th with each call, while at most one in four of
+//! the last sixteen or so fails. A breaker that opens takes back what the begin of the outage
+//! has added: it would allow the recovery what broke it.
 
 use crate::{Nanos, Time};
 
@@ -25,11 +24,9 @@ const YOUNGEST: f32 = 0.022_84;
 const RECENT: f32 = 1.0 / 16.0;
 /// How much one success moves the usual latency.
 const LATENCY: f32 = 1.0 / 256.0;
-/// Calls of one lesson about the usual share of failures.
-const LESSON: u8 = 32;
-/// How far one lesson moves it.
-const LEARNED: f32 = 1.0 / 8.0;
-/// Above this share of the last calls a lesson teaches nothing.
+/// How much one call moves the usual share of failures.
+const USUAL: f32 = 1.0 / 256.0;
+/// Above this share of the last calls they say nothing of what is usual.
 const HEALTHY: f32 = 0.25;
 /// What a tally says of the usual latency moves it as so many successes do at most (by an
 /// eighth), and to no more than so many times of what it was: one that lies does not undo
@@ -45,15 +42,24 @@ pub struct Throughput {
     /// The grain that this is as of.
     grain: u32,
     /// How much of a full average this is, 0 to 1.
-    weight: Part,
+    weight: f32,
     /// Share of the last outcomes that failed.
     failing: Part,
     /// Share that fails in health.
     usual_failing: Part,
-    /// Of the lesson that goes on.
-    lesson: Lesson,
     /// Seconds; 0: not known.
     latency: f32,
+}
+
+/// What is known of a dependency in health, in whole numbers, to be written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Successes in a thousand seconds.
+    pub per_kilosecond: u64,
+    /// Of a success; zero where it is not known.
+    pub latency: Nanos,
+    /// Parts per million of the calls that fail.
+    pub failing_ppm: u32,
 }
 
 /// A share of 0 to 1 in two bytes.
@@ -70,13 +76,28 @@ impl Part {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Lesson {
-    calls: u8,
-    failures: u8,
-}
-
 impl Throughput {
+    /// As it was written down: a full average, which stands until something is noted.
+    pub fn of(health: &Health, now: Time) -> Self {
+        Self {
+            per_second: health.per_kilosecond as f64 / 1e3,
+            grain: grain(now),
+            weight: 1.0,
+            usual_failing: Part::of(health.failing_ppm as f32 / 1e6),
+            latency: health.latency.as_secs_f64() as f32,
+            ..Self::default()
+        }
+    }
+
+    /// To be written down; `None`: nothing is known.
+    pub fn health(&self) -> Option<Health> {
+        self.standing().map(|per_second| Health {
+            per_kilosecond: (per_second * 1e3).round() as u64,
+            latency: self.latency().unwrap_or(Nanos::ZERO),
+            failing_ppm: (self.usual_failing() * 1e6).round() as u32,
+        })
+    }
+
     /// Adds outcomes of a closed dependency.
     pub fn note(&mut self, successes: u32, failures: u32, now: Time) {
         self.note_share(successes, failures);
@@ -116,7 +137,7 @@ impl Throughput {
 
     /// Ages the average to `now`; from there on it may stand still.
     pub fn settle(&mut self, now: Time) {
-        if self.weight == Part::default() && self.per_second == 0.0 {
+        if self.weight == 0.0 && self.per_second == 0.0 {
             // Nothing has been seen that could age.
             self.grain = grain(now);
             return;
@@ -128,7 +149,7 @@ impl Throughput {
         self.grain = self.grain.wrapping_add(passed);
         let part = 0.5_f64.powf(f64::from(passed) / GRAINS_IN_A_HALF_LIFE);
         self.per_second *= part;
-        self.weight = Part::of(1.0 - (1.0 - self.weight.share()) * part as f32);
+        self.weight = 1.0 - (1.0 - self.weight) * part as f32;
     }
 
     /// Share of the last sixteen or so outcomes that failed, 0 to 1.
@@ -136,7 +157,7 @@ impl Throughput {
         self.failing.share()
     }
 
-    /// Share of the calls that fail in health, 0 to 1; 0 until the first 32 have ended.
+    /// Share of the calls that fail in health, 0 to 1.
     pub fn usual_failing(&self) -> f32 {
         self.usual_failing.share()
     }
@@ -144,8 +165,9 @@ impl Throughput {
     /// Goes on at `now` as if no time had passed.
     pub fn resume(&mut self, now: Time) {
         self.skip(now);
+        let added = self.failing().min(HEALTHY) * USUAL / RECENT;
+        self.usual_failing = Part::of(self.usual_failing() - added);
         self.failing = Part::default();
-        self.lesson = Lesson::default();
     }
 
     fn skip(&mut self, now: Time) {
@@ -156,7 +178,7 @@ impl Throughput {
     /// Successes a second as of the last outcome; `None`: none is known.
     pub fn standing(&self) -> Option<f64> {
         let known = self.per_second > 0.0;
-        known.then(|| self.per_second / f64::from(self.weight.share().max(YOUNGEST)))
+        known.then(|| self.per_second / f64::from(self.weight.max(YOUNGEST)))
     }
 
     /// Successes a second at `now`; `None`: none is known.
@@ -188,22 +210,9 @@ impl Throughput {
 
     fn learn_failing(&mut self, successes: u32, failures: u32) {
         let all = successes.saturating_add(failures);
-        let Lesson {
-            calls,
-            failures: failed,
-        } = self.lesson;
-        let calls = u32::from(calls).saturating_add(all);
-        let failed = u32::from(failed).saturating_add(failures);
-        if calls < u32::from(LESSON) {
-            // Both are below 32.
-            (self.lesson.calls, self.lesson.failures) = (calls as u8, failed as u8);
-            return;
-        }
-        self.lesson = Lesson::default();
-        if self.failing() <= HEALTHY {
-            let (usual, seen) = (self.usual_failing(), failed as f32 / calls as f32);
-            let lessons = (calls / u32::from(LESSON)).min(64) as f32;
-            let moved = 1.0 - (1.0 - LEARNED).powf(lessons);
+        if all > 0 && self.failing() <= HEALTHY {
+            let (usual, seen) = (self.usual_failing(), failures as f32 / all as f32);
+            let moved = 1.0 - (1.0 - USUAL).powf(all as f32);
             self.usual_failing = Part::of(usual + (seen - usual) * moved);
         }
     }
@@ -358,7 +367,22 @@ mod tests {
         let mut healthy = Throughput::default();
         healthy.note(10_000, 0, at(1.0));
         (0..5).for_each(|_| healthy.note(0, 1, at(2.0)));
-        assert_eq!(healthy.usual_failing(), 0.0);
+        healthy.resume(at(3.0));
+        let usual = healthy.usual_failing();
+        assert!(usual < 0.004, "{usual}");
+    }
+
+    #[test]
+    fn what_is_written_down_comes_back_within_a_thousandth() {
+        let mut throughput = Throughput::default();
+        run(&mut throughput, 400, 0.0, 60);
+        throughput.note_latency(Nanos::from_millis(20));
+        let kept = throughput.health().unwrap();
+        let restored = Throughput::of(&kept, at(1e6));
+        let (before, after) = (throughput.standing().unwrap(), restored.standing().unwrap());
+        assert!((after - before).abs() < before / 1e3, "{before} {after}");
+        assert_eq!(restored.health(), Some(kept));
+        assert_eq!(Throughput::default().health(), None);
     }
 
     #[test]

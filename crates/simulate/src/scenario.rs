@@ -150,7 +150,8 @@ pub struct Coordinator {
     pub most: Span,
     /// Share of messages that are lost, 0 to 1.
     pub loss: f64,
-    /// Its work for one message; they are taken one after the other.
+    /// Its work for one message; they are taken one after the other. By default that of a
+    /// session that sends one question a message (docs/performance.md), rounded up.
     pub service: Span,
     /// A client waits so long for an answer, and then decides itself.
     pub patience: Span,
@@ -322,7 +323,7 @@ impl Default for Coordinator {
             least: Span::from_micros(500),
             most: Span::from_micros(1_500),
             loss: 0.0,
-            service: Span::from_micros(6),
+            service: Span::from_micros(2),
             patience: Span::from_millis(50),
         }
     }

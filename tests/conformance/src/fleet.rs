@@ -34,7 +34,7 @@ const OPEN_FOR: Duration = Duration::from_secs(4);
 const LASTS: Duration = Duration::from_secs(14);
 const EVERY: Duration = Duration::from_millis(200);
 /// A push may take so long to reach everybody.
-const PUSHED_WITHIN: Duration = Duration::from_millis(500);
+const PUSHED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What runs.
 #[derive(Clone, Debug)]

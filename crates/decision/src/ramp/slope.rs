@@ -8,8 +8,7 @@ const NEAR_CEILING: f64 = 0.95;
 /// Steps that a place in line looks ahead.
 const STEPS_AHEAD: u32 = 64;
 
-/// The curve as it would climb from here on: to twice X at most, and not above what the
-/// dependency is known to do.
+/// The curve as it would climb from here on, to twice X at most.
 pub(super) struct Ahead {
     rate: f64,
     limit: f64,
@@ -20,11 +19,20 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
+    /// For places, which are promises: not above what the dependency is known to do.
     pub fn of(ramp: &Ramp, policy: &policy::Ramp) -> Self {
+        let mut ahead = Self::hoped(ramp, policy);
+        ahead.limit = ahead.limit.min(ramp.ceiling).max(ramp.rate);
+        ahead
+    }
+
+    /// For times to ask again. A dependency that comes back cold does more each second: who
+    /// was told a time too late leaves places empty, who comes too early is told another.
+    pub fn hoped(ramp: &Ramp, policy: &policy::Ramp) -> Self {
         let length = length(policy);
         Self {
             rate: ramp.rate,
-            limit: ramp.ceiling.min(2.0 * ramp.target).max(ramp.rate),
+            limit: (2.0 * ramp.target).max(ramp.rate),
             slope: ramp.slope(),
             step_ends: ramp.step_began + length,
             length,

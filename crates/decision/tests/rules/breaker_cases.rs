@@ -1003,3 +1003,36 @@ fn only_what_was_a_first_attempt_deposits() {
     }));
     assert_eq!(fleet.view().budget.first_attempts, 0);
 }
+
+/// A service that is started anew in the middle of an outage still knows what to climb back to.
+#[test]
+fn a_restart_forgets_neither_what_the_dependency_did_in_health_nor_its_ramp() {
+    let mut policy = plain();
+    policy.ramp.start = Share::from_ratio(0.5).unwrap();
+    let mut fleet = Fleet::new(policy);
+    for _ in 0..3_000 {
+        fleet.now = fleet.now + Nanos::from_millis(10);
+        let permit = fleet.first().unwrap().permit;
+        fleet.report(permit, OK);
+    }
+    while fleet.state() == State::Closed {
+        let permit = fleet.first().unwrap().permit;
+        fleet.report(permit, FAIL);
+    }
+    let kept = checkpoint(&fleet.record, fleet.now);
+    let usual = kept.usual.unwrap();
+    assert!(
+        (90_000..=110_000).contains(&usual.per_kilosecond),
+        "{usual:?}"
+    );
+    fleet.record = restore(&kept, fleet.now);
+    fleet.restarted = Some(Restart::after_another(fleet.now));
+    fleet.now = fleet.now + secs(60.0);
+    while fleet.state() != State::Recovering {
+        let probe = fleet.first().unwrap();
+        assert!(probe.probe);
+        fleet.report(probe.permit, OK);
+    }
+    let curve = fleet.view().curve.unwrap();
+    assert!((40.0..=60.0).contains(&curve.per_second), "{curve:?}");
+}

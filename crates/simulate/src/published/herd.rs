@@ -269,8 +269,8 @@ fn readings(lines: &[Line]) -> Vec<String> {
             match down > theirs {
                 true =>
                     " **Here holdoff fails:** all clients report and ask within a tenth of a \
-                     second, one coordinator (6 µs a message) is overrun, and those that hear \
-                     nothing within 50 ms decide alone.",
+                     second, one coordinator is overrun, and those that hear nothing within \
+                     50 ms decide alone.",
                 false => "",
             }
         ));

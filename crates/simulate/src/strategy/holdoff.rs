@@ -13,11 +13,13 @@
 //! | [`coordinator`] | the records, and what is pushed of them |
 //! | [`session`] | what a client has heard, and whether it is connected |
 //! | [`asking`] | questions, on their way and answered |
+//! | [`holding`] | questions that a large fleet holds back |
 //! | [`reports`] | outcomes on their way |
 //! | [`lone`] | decisions without the coordinator |
 
 mod asking;
 mod coordinator;
+mod holding;
 mod lone;
 mod reports;
 mod session;
@@ -26,6 +28,7 @@ use holdoff_decision::{Denial, Grant, Nanos, Outcome, OutcomeKind, Permit, Polic
 
 use self::{
     coordinator::Coordinator,
+    holding::Held,
     lone::Lone,
     reports::Report,
     session::{Outage, Session, Word, outages},
@@ -89,6 +92,7 @@ struct Pursuit {
     reply: Option<Reply>,
     /// Its first attempt was counted by the client's own record.
     counted_here: bool,
+    held: Held,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +101,11 @@ enum Made {
     OnState(u64),
     /// A permit, and the run of the coordinator that gave it.
     Fleet(Permit, u32),
-    Lone(Permit),
+    Lone {
+        permit: Permit,
+        /// The epoch last heard of when it began; 0: none.
+        begun_in: u64,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +128,7 @@ impl Pursuit {
             asks_to_confirm: false,
             reply: None,
             counted_here: false,
+            held: Held::No,
         }
     }
 }
@@ -180,7 +189,7 @@ impl Fleet {
                     self.tell_last(ground, index);
                     Decision::Refused
                 }
-                false => self.ask(ground, index, false),
+                false => self.seek_again(ground, index),
             };
         }
         match self.word(who, ground.now) {
@@ -199,8 +208,16 @@ impl Fleet {
         let pursuit = self.pursuits[place];
         let heard = self.heard(who, ground.now);
         let attempt = ground.operations[index].attempt();
-        if !matches!(pursuit.made, Made::Fleet(..)) {
-            return Decision::Go;
+        match pursuit.made {
+            Made::Fleet(..) => {}
+            Made::Lone { permit, .. } if pursuit.confirms => {
+                return self.confirm_alone(ground, index, permit);
+            }
+            Made::Lone { .. } => {
+                self.begins_alone(place, who, ground.now);
+                return Decision::Go;
+            }
+            Made::Nothing | Made::OnState(_) => return Decision::Go,
         }
         if let Some(left) = heard.tripped_since(pursuit.epoch, attempt, ground.now) {
             self.give_back(ground, index);
@@ -231,8 +248,10 @@ impl Fleet {
                 self.report(ground, who, made, &outcome);
             }
             End::Failed | End::Throttled(_) | End::TimedOut | End::GivenUpBelow { .. } => {
-                self.pursuits[place].outcome = outcome;
-                self.pursuits[place].untold = true;
+                let pursuit = &mut self.pursuits[place];
+                pursuit.outcome = outcome;
+                pursuit.untold = true;
+                pursuit.held = Held::No;
             }
         }
     }

@@ -4,7 +4,7 @@ use holdoff_decision::Nanos;
 use holdoff_simulate::{
     Scenario, Strategy, reference,
     results::{Counters, Figures},
-    scenario::{Span, What},
+    scenario::{Span, Traffic, What},
 };
 
 use crate::scenarios::{shipped, simulated};
@@ -47,19 +47,33 @@ fn herd_comes_back_within_the_capacity() {
 
 /// The goal is 8.0 s, the limit of any scheme 6.0 s.
 #[test]
-fn herd_is_back_within_ten_seconds_whatever_its_size() {
+fn herd_is_back_within_eight_and_a_half_seconds_whatever_its_size() {
     for clients in [100, 1_000, 10_000] {
         let (figures, ..) = herd(clients, |_| ());
         let back = figures.recovers_within_s.unwrap();
-        assert!(back <= 10.0, "{clients} clients: {back} s");
+        assert!(back <= 8.5, "{clients} clients: {back} s");
     }
+}
+
+/// They all fail within a tenth of a second, and it would need four tenths for all questions and
+/// reports. A trip reaches most of those that hold their question back.
+#[test]
+fn herd_that_fails_at_one_instant_does_not_overrun_its_coordinator() {
+    let mut scenario = shipped("herd");
+    scenario.clients = 20_000;
+    scenario.duration = Span::from_secs(85);
+    scenario.coordinator.service = Span::from_micros(10);
+    let policy = reference::herd(Nanos::from_secs(1));
+    let (_, counters, _) = simulated(&scenario, Strategy::Holdoff, &policy, 1);
+    assert!(counters.calls_while_down <= PROBES_MAX, "{counters:?}");
+    assert_eq!(counters.decided_alone, 0.0, "{counters:?}");
 }
 
 #[test]
 fn herd_meets_silence_with_as_few_calls() {
     let silent = |it: &mut Scenario| it.events[0].what = What::Blackhole;
     let (figures, ..) = herd(1_000, silent);
-    assert!(figures.recovers_within_s.unwrap() <= 10.5, "{figures:?}");
+    assert!(figures.recovers_within_s.unwrap() <= 9.0, "{figures:?}");
 }
 
 #[test]
@@ -68,8 +82,9 @@ fn herd_does_not_break_a_dependency_that_comes_back_cold() {
         it.dependency.cold_share = 0.1;
         it.dependency.cold_for = Span::from_secs(20);
     };
-    let (_, counters, _) = herd(1_000, cold);
+    let (figures, counters, _) = herd(1_000, cold);
     assert!(counters.rejected_for_load <= 10.0, "{counters:?}");
+    assert!(figures.recovers_within_s.unwrap() <= 18.0, "{figures:?}");
 }
 
 #[test]
@@ -85,11 +100,30 @@ fn herd_is_held_by_a_coordinator_that_is_ten_times_farther_away() {
     );
 }
 
+/// A lost question costs the attempt that is decided alone, and no more than that.
+#[test]
+fn herd_whose_questions_are_lost_now_and_then_stays_with_the_fleet() {
+    let mut scenario = shipped("herd");
+    scenario.coordinator.least = Span::from_millis(15);
+    scenario.coordinator.most = Span::from_millis(25);
+    scenario.coordinator.loss = 0.01;
+    let policy = reference::herd(Nanos::from_secs(1));
+    let (figures, counters, _) = simulated(&scenario, Strategy::Holdoff, &policy, 5);
+    let clients = f64::from(scenario.clients);
+    assert!(counters.calls_while_down <= 0.8 * clients, "{counters:?}");
+    assert!(counters.decided_alone > 0.1 * clients, "{counters:?}");
+    assert!(figures.recovers_within_s.unwrap() <= 10.0, "{figures:?}");
+}
+
 fn storm(clients: u32, what: What) -> (Figures, Counters) {
     let mut scenario = shipped("storm");
     scenario.clients = clients;
     scenario.events[0].what = what;
-    let (figures, counters, _) = simulated(&scenario, Strategy::Holdoff, &reference::storm(), 3);
+    storm_of(&scenario)
+}
+
+fn storm_of(scenario: &Scenario) -> (Figures, Counters) {
+    let (figures, counters, _) = simulated(scenario, Strategy::Holdoff, &reference::storm(), 3);
     (figures, counters)
 }
 
@@ -98,7 +132,7 @@ fn storm(clients: u32, what: What) -> (Figures, Counters) {
 fn storm_is_over_two_seconds_after_its_cause_whatever_the_number_of_clients() {
     for what in [What::Stall, What::Blackhole] {
         let mut while_down = Vec::new();
-        for clients in [20, 100, 1_000, 10_000] {
+        for clients in [10, 100, 1_000, 10_000] {
             let (figures, counters) = storm(clients, what.clone());
             let all = format!("{clients} clients, {what:?}: {figures:?} {counters:?}");
             assert!(figures.recovers_within_s.unwrap() <= 2.0, "{all}");
@@ -112,12 +146,26 @@ fn storm_is_over_two_seconds_after_its_cause_whatever_the_number_of_clients() {
     }
 }
 
-/// Ten clients of eighty calls a second each miss the two seconds: after the stall some of them
-/// are refused once more. The calls while down and nearly all operations are as with many.
+/// However near to its capacity the dependency is used.
 #[test]
-fn storm_of_very_few_clients_is_over_within_ten_seconds() {
-    let (figures, counters) = storm(10, What::Stall);
-    assert!(figures.recovers_within_s.unwrap() <= 10.0, "{figures:?}");
-    assert!(figures.failed_after.unwrap() <= 0.02, "{figures:?}");
-    assert!(counters.calls_while_down <= 800.0 * 1.05, "{counters:?}");
+fn storm_of_nearly_all_that_can_be_served_is_over_as_soon() {
+    for share in [0.5, 0.9, 0.95] {
+        let mut scenario = shipped("storm");
+        let per_second = 1_000.0 * share;
+        scenario.traffic = Traffic::Open { per_second };
+        let (figures, _) = storm_of(&scenario);
+        assert!(figures.recovers_within_s.unwrap() <= 2.0, "{figures:?}");
+        assert!(figures.failed_after.unwrap() <= 0.015, "{figures:?}");
+    }
+}
+
+/// A database good for 300 queries a second, which one retry keeps down from 150 on.
+#[test]
+fn storm_of_280_calls_a_second_on_a_database_good_for_300_is_over_within_three_seconds() {
+    let mut scenario = shipped("storm");
+    scenario.traffic = Traffic::Open { per_second: 280.0 };
+    scenario.dependency.capacity_per_second = Some(300.0);
+    scenario.operation.max_attempts = 2;
+    let (figures, _) = storm_of(&scenario);
+    assert!(figures.recovers_within_s.unwrap() <= 3.0, "{figures:?}");
 }

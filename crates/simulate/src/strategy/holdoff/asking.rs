@@ -23,8 +23,7 @@ impl Fleet {
             // Its first question subscribes; what is pushed comes with the answer.
             session.hears_from = now + 2 * (self.way.0 + self.way.1);
         }
-        let goes_on_alone = matches!(self.pursuits[place].made, Made::Lone(_)) && attempt > 2;
-        if goes_on_alone || session.is_shut(now) || matches!(link, Link::Away(_)) {
+        if session.is_shut(now) || matches!(link, Link::Away(_)) {
             return match confirms {
                 true => Decision::Go,
                 false => self.decide_alone(ground, index),
@@ -70,6 +69,10 @@ impl Fleet {
         });
         // It has been told, whether the answer arrives or not.
         pursuit.untold = pursuit.asks_to_confirm && pursuit.untold;
+        if let Made::Lone { permit, .. } = pursuit.made {
+            let outcome = pursuit.outcome;
+            self.report_here(who, &permit, &outcome, now);
+        }
         let stream = &mut self.ways[ground.operations[index].client as usize];
         let hop = stream.between(way.least.nanos(), way.most.nanos());
         let arrives = done_at + hop;
@@ -89,7 +92,7 @@ impl Fleet {
             Made::Fleet(permit, of) if of == boot => MadeUnder::Permit(permit),
             Made::Fleet(permit, _) => MadeUnder::EarlierRun(permit),
             Made::OnState(epoch) => MadeUnder::Epoch(epoch),
-            Made::Lone(_) => MadeUnder::Epoch(self.heard(who, ground.now).epoch),
+            Made::Lone { begun_in, .. } => MadeUnder::Epoch(begun_in),
             Made::Nothing => MadeUnder::Unknown,
         };
         let question = match (made_under, pursuit.asks_to_confirm, attempt) {
@@ -134,9 +137,10 @@ impl Fleet {
                 if let Some(lone) = &mut self.sessions[who].lone {
                     lone.forget();
                 }
-                match grant.delay.is_zero() {
-                    true => Decision::Go,
-                    false => Decision::After(grant.delay.0),
+                let delay = grant.delay.0.saturating_sub(pursuit.held.for_so_long());
+                match delay {
+                    0 => Decision::Go,
+                    delay => Decision::After(delay),
                 }
             }
             Err(denial) => {
@@ -161,6 +165,10 @@ impl Fleet {
         self.sessions[who].unanswered(unit, ground.now);
         let pursuit = &mut self.pursuits[place];
         pursuit.reply = None;
+        if matches!(pursuit.made, Made::OnState(_)) {
+            // It may have arrived, and nothing tells an outcome without a permit from another.
+            pursuit.untold = false;
+        }
         match pursuit.asks_to_confirm {
             // Nobody says that it may not.
             true => Decision::Go,

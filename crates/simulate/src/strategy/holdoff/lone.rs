@@ -5,8 +5,9 @@
 use holdoff_decision::{
     Ask, Context, DenialReason, Grant, MadeUnder, Nanos, Outcome, Permit, Policy, Previous,
     Priority, Question, Record, Sample, Share, Time, acquire,
-    policy::{Breaker, Budget, Calendar, Pushback, RetryRate},
+    policy::{Breaker, Budget, Calendar, Pushback, Ramp, RetryRate},
     report,
+    standing::FirstAttempts,
 };
 
 use super::{Fleet, Made};
@@ -14,21 +15,23 @@ use crate::{random::Stream, strategy::alone::Decision, world::Ground};
 
 /// What the fleet said is kept no longer than this without being said again.
 const REMEMBERED_MAX: u64 = 300_000_000_000;
+/// A client sees its own attempts end, so that one which takes long is not silent.
+const ATTEMPT_MAX: Nanos = Nanos::from_secs(24 * 3600);
 const ONLY_CALLER: u64 = 0;
 
 /// What one client knows itself.
 #[derive(Clone, Debug)]
 pub struct Lone {
     record: Record,
-    /// Until then the fleet refuses all.
-    refused_until: u64,
+    /// Since then, and until then, the fleet refuses all.
+    refused: (u64, u64),
 }
 
 impl Lone {
     pub fn new(now: u64) -> Self {
         Self {
             record: Record::new(1, Time(now)),
-            refused_until: 0,
+            refused: (0, 0),
         }
     }
 
@@ -43,13 +46,18 @@ impl Lone {
         );
         if binds_all {
             let lasts = retry_after.map_or(REMEMBERED_MAX, |it| it.0.min(REMEMBERED_MAX));
-            self.refused_until = now + lasts;
+            self.refused = (now, now + lasts);
         }
     }
 
     /// The fleet grants again.
     pub fn forget(&mut self) {
-        self.refused_until = 0;
+        self.refused = (0, 0);
+    }
+
+    /// For how long the fleet still refuses all.
+    fn refused_for(&self, now: u64) -> Option<u64> {
+        (now < self.refused.1).then(|| self.refused.1 - now)
     }
 
     fn report(&mut self, policy: &Policy, permit: &Permit, outcome: &Outcome, now: u64) {
@@ -80,7 +88,13 @@ pub fn policy(pushed: &Policy, clients: u32) -> Policy {
             open_multiplier: pushed.breaker.open_multiplier,
             open_max: pushed.breaker.open_max,
             slow_after: pushed.breaker.slow_after,
+            permit_ttl: ATTEMPT_MAX,
             ..base.breaker
+        },
+        // It plans the calls of many.
+        ramp: Ramp {
+            start: Share::ONE,
+            ..base.ramp
         },
         budget: Budget {
             ratio: pushed.budget.ratio.min(Share(10_000_000)),
@@ -104,21 +118,43 @@ impl Fleet {
         let (place, who) = self.place(ground, index);
         let now = ground.now;
         let operation = ground.operations[index];
-        if !matches!(self.pursuits[place].made, Made::Lone(_)) {
+        if !matches!(self.pursuits[place].made, Made::Lone { .. }) {
             // For the coordinator, when it is back.
             self.tell_last(ground, index);
         }
         let question = self.question_here(place, who, operation.attempt(), now);
-        let lone = self.sessions[who].lone(now);
-        if now < lone.refused_until {
-            let left = Nanos(lone.refused_until - now);
+        if let Some(left) = self.refused_here(who, now) {
+            let lone = self.sessions[who].lone(now);
             if let Question::Retry { previous, .. } = &question
                 && let MadeUnder::Permit(permit) = &previous.made_under
             {
                 lone.report(&self.lone_policy, permit, &previous.outcome, now);
             }
-            return self.denied(ground, index, Some(left), false);
+            self.pursuits[place].untold = false;
+            return self.denied(ground, index, Some(Nanos(left)), false);
         }
+        self.pursuits[place].untold = false;
+        self.put_here(ground, index, question)
+    }
+
+    /// A delay that was granted here is over, and it was so long that all is looked at again.
+    pub(super) fn confirm_alone(
+        &mut self,
+        ground: &mut Ground<'_>,
+        index: usize,
+        permit: Permit,
+    ) -> Decision {
+        let (_, who) = self.place(ground, index);
+        match self.refused_here(who, ground.now) {
+            Some(left) => self.denied(ground, index, Some(Nanos(left)), true),
+            None => self.put_here(ground, index, Question::Confirm(permit)),
+        }
+    }
+
+    /// Puts a question to the client's own record.
+    fn put_here(&mut self, ground: &mut Ground<'_>, index: usize, question: Question) -> Decision {
+        let (place, who) = self.place(ground, index);
+        let now = ground.now;
         let ask = Ask {
             question,
             caller: ONLY_CALLER,
@@ -129,24 +165,56 @@ impl Fleet {
             priority: Priority::Normal,
             cost: 1,
         };
-        let sample = draw(&mut ground.choice[operation.client as usize]);
-        let answer = acquire(
-            &self.lone_policy,
-            &mut lone.record,
-            &ask,
-            &context(now, sample),
-        );
+        let client = ground.operations[index].client as usize;
+        let context = context(now, draw(&mut ground.choice[client]));
+        let lone = self.sessions[who].lone(now);
+        let answer = acquire(&self.lone_policy, &mut lone.record, &ask, &context);
         lone.record.take_changes();
-        self.pursuits[place].untold = false;
         match answer.verdict {
-            Ok(Grant { delay, permit, .. }) => {
-                self.pursuits[place].made = Made::Lone(permit);
+            Ok(Grant {
+                delay,
+                permit,
+                confirm,
+                ..
+            }) => {
+                let pursuit = &mut self.pursuits[place];
+                pursuit.made = Made::Lone {
+                    permit,
+                    begun_in: 0,
+                };
+                pursuit.confirms = confirm && !delay.is_zero();
+                self.begins_alone(place, who, now);
                 match delay.is_zero() {
                     true => Decision::Go,
                     false => Decision::After(delay.0),
                 }
             }
-            Err(denial) => self.denied(ground, index, denial.retry_after, false),
+            Err(denial) => {
+                let was_granted = matches!(question, Question::Confirm(_));
+                self.denied(ground, index, denial.retry_after, was_granted)
+            }
+        }
+    }
+
+    /// What the fleet last refused to all, until first attempts were let go after it.
+    fn refused_here(&mut self, who: usize, now: u64) -> Option<u64> {
+        let heard = (now >= self.sessions[who].hears_from).then(|| self.heard(who, now));
+        let lone = self.sessions[who].lone(now);
+        let let_go = heard.filter(|it| it.first_attempts == FirstAttempts::Go);
+        if let_go.is_some_and(|it| it.since > lone.refused.0) {
+            lone.forget();
+        }
+        lone.refused_for(now)
+    }
+
+    /// An attempt that was decided here belongs to the epoch last heard of when it begins.
+    pub(super) fn begins_alone(&mut self, place: usize, who: usize, now: u64) {
+        let last = match now < self.sessions[who].hears_from {
+            true => 0,
+            false => self.heard(who, now).epoch,
+        };
+        if let Made::Lone { begun_in, .. } = &mut self.pursuits[place].made {
+            *begun_in = last;
         }
     }
 
@@ -159,7 +227,7 @@ impl Fleet {
         let epoch = self.sessions[who].lone(now).record.breaker.epoch;
         let pursuit = &mut self.pursuits[place];
         let made_under = match pursuit.made {
-            Made::Lone(permit) => MadeUnder::Permit(permit),
+            Made::Lone { permit, .. } => MadeUnder::Permit(permit),
             Made::Fleet(..) | Made::OnState(_) if attempt == 2 && !pursuit.counted_here => {
                 pursuit.counted_here = true;
                 MadeUnder::Epoch(epoch)

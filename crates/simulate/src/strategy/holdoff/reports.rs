@@ -8,8 +8,10 @@ use crate::{
     world::Ground,
 };
 
-/// A batch goes out so long after its first entry.
-const LINGER: u64 = 100_000_000;
+/// A batch goes out so long after its first entry under a permit.
+const LINGER: u64 = 10_000_000;
+/// The shortest of what only tallies wait.
+const TALLY_LINGER: u64 = 100_000_000;
 /// The longest of what only tallies wait.
 const TALLY_LINGER_MAX: u64 = 1_000_000_000;
 /// A message that is lost on the way is sent again after so long.
@@ -35,6 +37,25 @@ pub struct Report {
     items: Vec<Item>,
 }
 
+impl Report {
+    /// Counted on a session that is gone: the coordinator may have had it, so that its starts are
+    /// not counted again.
+    fn starts_are_known(&mut self) {
+        self.tally.first_attempts = 0;
+        for item in &mut self.items {
+            if let Item::Tally(tally) = item {
+                tally.first_attempts = 0;
+            }
+        }
+    }
+}
+
+fn is_empty(tally: &Tally) -> bool {
+    let ended = [tally.successes, tally.failures, tally.timeouts];
+    let others = [tally.throttled, tally.rejected, tally.first_attempts];
+    ended.into_iter().chain(others).all(|count| count == 0)
+}
+
 impl Fleet {
     /// Notes how an attempt ended, for the next report.
     pub(super) fn report(
@@ -51,7 +72,7 @@ impl Fleet {
         );
         let linger = match made {
             Made::Nothing => return,
-            Made::Lone(permit) => return self.report_here(who, &permit, outcome, now),
+            Made::Lone { permit, .. } => return self.report_here(who, &permit, outcome, now),
             Made::Fleet(permit, boot) => {
                 let item = Item::Result(permit, boot, *outcome);
                 self.sessions[who].items.push(item);
@@ -64,10 +85,10 @@ impl Fleet {
                 0
             }
             Made::OnState(epoch) => {
-                self.tally(who, epoch, outcome);
+                self.tally(who, epoch, outcome, now);
                 let client = self.client_of(who);
                 let way = &mut self.ways[client];
-                way.between(LINGER, TALLY_LINGER_MAX)
+                way.between(TALLY_LINGER, TALLY_LINGER_MAX)
             }
         };
         let linger = if is_urgent { 0 } else { linger };
@@ -79,16 +100,17 @@ impl Fleet {
         }
     }
 
-    fn tally(&mut self, who: usize, epoch: u64, outcome: &Outcome) {
+    fn tally(&mut self, who: usize, epoch: u64, outcome: &Outcome, now: u64) {
         let slow_after = self.policy.breaker.slow_after;
         let session = &mut self.sessions[who];
         if session.tally.epoch != epoch {
             let before = std::mem::take(&mut session.tally);
-            if before.first_attempts > 0 {
+            if !is_empty(&before) {
                 session.items.push(Item::Tally(before));
             }
             session.tally.epoch = epoch;
         }
+        session.counts_since.get_or_insert(now);
         let tally = &mut session.tally;
         tally.first_attempts += 1;
         match outcome.kind {
@@ -157,6 +179,7 @@ impl Fleet {
             self.reports.push(Report::default());
             self.reports.len() as u32 - 1
         });
+        let connected_at = self.connected_at(who, ground.now);
         let session = &mut self.sessions[who];
         session.due = 0;
         let report = &mut self.reports[place as usize];
@@ -164,6 +187,13 @@ impl Fleet {
         report.tally = std::mem::take(&mut session.tally);
         session.tally.epoch = report.tally.epoch;
         std::mem::swap(&mut report.items, &mut session.items);
+        if session
+            .counts_since
+            .take()
+            .is_some_and(|since| since < connected_at)
+        {
+            report.starts_are_known();
+        }
         ground.measure.counts.reports += 1;
         let client = self.client_of(who);
         let lost = self.ways[client].chance(ground.scenario.coordinator.loss);
@@ -178,6 +208,7 @@ impl Fleet {
         let mut report = std::mem::take(&mut self.reports[place as usize]);
         let (who, now) = (report.who, ground.now);
         if self.coordinator.is_away() {
+            report.starts_are_known();
             let session = &mut self.sessions[who];
             session.items.push(Item::Tally(report.tally));
             session.items.append(&mut report.items);
@@ -186,7 +217,7 @@ impl Fleet {
             self.coordinator.take_up(now);
             let (record, measure) = (self.layer_of(who), &mut ground.measure);
             // Tallies first: failures never arrive ahead of the successes around them.
-            if report.tally.first_attempts > 0 {
+            if !is_empty(&report.tally) {
                 self.coordinator
                     .tally(record, &report.tally, who, now, measure);
             }

@@ -31,6 +31,8 @@ pub struct Session {
     unanswered: u8,
     shut_until: u64,
     pub tally: Tally,
+    /// Since when what is to be reported was counted.
+    pub counts_since: Option<u64>,
     pub items: Vec<Item>,
     /// When its report is due; 0: there is nothing to report.
     pub due: u64,
@@ -82,6 +84,8 @@ pub struct Heard {
     pub epoch: u64,
     pub first_attempts: FirstAttempts,
     pub valid_until: u64,
+    /// When it was heard.
+    pub since: u64,
 }
 
 impl Heard {
@@ -161,12 +165,29 @@ impl Fleet {
             if now < outage.to && outage.unknown {
                 return Link::Cut(outage.from);
             }
-            let unit = fixed_unit(self.seed, client as u64, number as u64);
-            if now < outage.to + (unit * RETURNS_WITHIN) as u64 {
+            if now < self.returns_at(client, number, outage) {
                 return Link::Away(outage.from);
             }
         }
         Link::Up
+    }
+
+    /// Since when this client has been connected.
+    pub(super) fn connected_at(&self, who: usize, now: u64) -> u64 {
+        let client = self.client_of(who);
+        let returned = self.outages.iter().enumerate().map(|(number, outage)| {
+            let affected = (client as f64) < outage.share * self.clients as f64;
+            match affected {
+                true => self.returns_at(client, number, outage),
+                false => 0,
+            }
+        });
+        returned.filter(|at| *at <= now).max().unwrap_or(0)
+    }
+
+    fn returns_at(&self, client: usize, number: usize, outage: &Outage) -> u64 {
+        let unit = fixed_unit(self.seed, client as u64, number as u64);
+        outage.to + (unit * RETURNS_WITHIN) as u64
     }
 
     /// What this client does with first attempts.
@@ -191,18 +212,20 @@ impl Fleet {
             Link::Away(since) | Link::Cut(since) => since,
         };
         let pushes = self.coordinator.pushes(self.layer_of(who));
-        let reached = |number: usize, at: u64| {
+        let reaches = |number: usize, at: u64| {
             let unit = fixed_unit(self.seed, who as u64, number as u64);
             let way = WRITTEN_AFTER + self.way.0 + (self.way.1 as f64 * unit) as u64;
-            number == 0 || at + way <= until
+            if number == 0 { 0 } else { at + way }
         };
-        let newest = (pushes.iter().enumerate().rev()).find(|(number, it)| reached(*number, it.at));
+        let newest =
+            (pushes.iter().enumerate().rev()).find(|(number, it)| reaches(*number, it.at) <= until);
         // The first has reached everybody.
         let (number, push) = newest.unwrap_or((0, &pushes[0]));
         let pushed = push.to(Coordinator::caller(who));
         let unit = fixed_unit(!self.seed, who as u64, number as u64);
         let standing = pushed.standing;
         Heard {
+            since: reaches(number, push.at),
             state: standing.state,
             epoch: standing.epoch,
             first_attempts: standing.first_attempts,

@@ -1,0 +1,108 @@
+package holdoff
+
+import (
+	"context"
+	"net/http"
+	"strings"
+)
+
+// Transport guards an HTTP client: each request is a call. What the client sees is the last response,
+// whatever its status, or the error of a call that was given up, with a [*Stopped] or a [*Denied] in it.
+//
+//	client := &http.Client{Transport: &holdoff.Transport{Client: guard}}
+//
+// A request is idempotent by its method (GET, HEAD, OPTIONS, TRACE, PUT, DELETE) and keyed by a header
+// Idempotency-Key. It is repeated only where its body can be: it has none, or GetBody, as
+// [http.NewRequest] sets it for the usual readers.
+//
+// The outcome is that of the response's head. Delays pass within the request's context; the Timeout of
+// a http.Client is in it.
+type Transport struct {
+	Client *Client
+	// Base makes the requests; [http.DefaultTransport] where it is nil.
+	Base http.RoundTripper
+	// Dependency names what a request calls; its URL's host where it is nil.
+	Dependency func(*http.Request) string
+	// Options hold for each request, behind those of its method.
+	Options []CallOption
+}
+
+// RoundTrip makes the request as a guarded call.
+func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	options := append(requestOptions(request), t.Options...)
+	isBodyGone := false
+	response, err := Do(request.Context(), t.Client, t.dependency(request), func(ctx context.Context, attempt Attempt) (*http.Response, error) {
+		again, err := repeated(ctx, request, attempt.Number)
+		if err != nil {
+			return nil, err
+		}
+		isBodyGone = true
+		return t.base().RoundTrip(again)
+	}, options...)
+	if !isBodyGone && request.Body != nil {
+		// Nobody else closes it.
+		_ = request.Body.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return response, nil
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.Base == nil {
+		return http.DefaultTransport
+	}
+	return t.Base
+}
+
+func (t *Transport) dependency(request *http.Request) string {
+	if t.Dependency == nil {
+		// An IPv6 address stands in brackets, which no name has.
+		return strings.NewReplacer("[", "", "]", "").Replace(request.URL.Host)
+	}
+	return t.Dependency(request)
+}
+
+func requestOptions(request *http.Request) []CallOption {
+	var options []CallOption
+	switch {
+	case request.Header.Get("Idempotency-Key") != "" || request.Header.Get("X-Idempotency-Key") != "":
+		options = append(options, setKeyed)
+	case isIdempotent(request.Method):
+		options = append(options, setIdempotent)
+	}
+	if hasBody(request) && request.GetBody == nil {
+		options = append(options, MaxAttempts(1))
+	}
+	return options
+}
+
+func isIdempotent(method string) bool {
+	switch method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
+	default:
+		return false
+	}
+}
+
+func hasBody(request *http.Request) bool {
+	return request.Body != nil && request.Body != http.NoBody
+}
+
+// repeated is the request of one attempt. The original is never changed.
+func repeated(ctx context.Context, request *http.Request, attempt int) (*http.Request, error) {
+	again := request
+	if ctx != request.Context() || attempt > 1 {
+		again = request.WithContext(ctx)
+	}
+	if attempt > 1 && hasBody(request) {
+		body, err := request.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		again.Body = body
+	}
+	return again, nil
+}

@@ -1,0 +1,48 @@
+package io.holdoff.client;
+
+import io.holdoff.client.link.Counting;
+import io.holdoff.client.link.Link;
+import io.holdoff.client.link.Loop;
+import io.holdoff.client.link.OnState;
+import io.holdoff.client.link.Warnings;
+import java.util.concurrent.Executor;
+
+/**
+ * What the calls of one client share.
+ *
+ * @param link null: there is no service to ask
+ * @param isTesting nothing is waited for
+ * @param executor runs what those who do not block have to run
+ */
+record Core(
+        Loop loop,
+        Link link,
+        boolean isTesting,
+        long timeout,
+        OnNoDecision onNoDecision,
+        Local local,
+        Clock clock,
+        Counting counting,
+        Warnings warnings,
+        Executor executor) {
+
+    /** How the attempt ended that was made so. */
+    void report(String dependency, Made made, Outcome outcome) {
+        boolean isUrgent = outcome.kind().isUrgent();
+        if (made instanceof Made.Local own) {
+            local.report(dependency, own.permit(), outcome);
+        } else if (link == null) {
+            // Permits and states of the service exist only where there is one.
+            return;
+        } else if (made instanceof Made.OnPushed pushed) {
+            Telling.tell(this, dependency, pushed.on(), outcome);
+        } else if (made instanceof Made.Fleet fleet) {
+            link.reports().push(fleet.permit(), outcome, isUrgent);
+        }
+    }
+
+    /** The state last heard of. */
+    OnState last(String dependency) {
+        return link == null ? OnState.UNKNOWN : link.pushed().last(dependency);
+    }
+}

@@ -1,0 +1,211 @@
+package io.holdoff.client;
+
+import java.io.IOException;
+import java.net.Authenticator;
+import java.net.CookieHandler;
+import java.net.ProxySelector;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.net.http.WebSocket;
+import java.time.Duration;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
+import java.util.function.Function;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLParameters;
+
+/**
+ * An {@link HttpClient} whose requests are guarded calls.
+ *
+ * <pre>{@code
+ * HttpClient http = HoldoffHttpClient.byHost(holdoff, HttpClient.newHttpClient());
+ * HttpResponse<String> response = http.send(request, BodyHandlers.ofString());
+ * }</pre>
+ *
+ * <p>Responses are read by their status ({@link Classifier#http}) and returned as they are where
+ * there is no further attempt. The error of a request that was sent is the client's own; that of
+ * one that was refused is an {@link IOException} in which {@link Holdoff#whyStopped} finds the
+ * reason. A request whose body has no known length is a stream, and is sent once. WebSockets are
+ * not guarded.
+ */
+public final class HoldoffHttpClient extends HttpClient {
+    /** May be repeated: RFC 9110, 9.2.2. */
+    private static final Set<String> IDEMPOTENT =
+            Set.of("GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE");
+
+    private final Holdoff holdoff;
+    private final HttpClient client;
+    private final Function<HttpRequest, Question> question;
+    private final OnDenied onDenied;
+
+    private HoldoffHttpClient(
+            Holdoff holdoff,
+            HttpClient client,
+            Function<HttpRequest, Question> question,
+            OnDenied onDenied) {
+        this.holdoff = Objects.requireNonNull(holdoff, "holdoff");
+        this.client = Objects.requireNonNull(client, "client");
+        this.question = Objects.requireNonNull(question, "question");
+        this.onDenied = Objects.requireNonNull(onDenied, "onDenied");
+    }
+
+    /**
+     * A client.
+     *
+     * @param holdoff is asked
+     * @param client sends
+     * @param question names, for each request, what is called and whether it may be repeated
+     * @return a client that waits for nothing when the answer is no
+     */
+    public static HoldoffHttpClient of(
+            Holdoff holdoff, HttpClient client, Function<HttpRequest, Question> question) {
+        return new HoldoffHttpClient(holdoff, client, question, OnDenied.FAIL);
+    }
+
+    /**
+     * A client that takes the request's host, with its port where it names one, for the
+     * dependency. GET, HEAD, OPTIONS, TRACE, PUT and DELETE may be repeated, the others not.
+     *
+     * @param holdoff is asked
+     * @param client sends
+     * @return a client that waits for nothing when the answer is no
+     */
+    public static HoldoffHttpClient byHost(Holdoff holdoff, HttpClient client) {
+        return of(holdoff, client, HoldoffHttpClient::byHost);
+    }
+
+    /**
+     * What happens when the answer is no.
+     *
+     * @param when {@link OnDenied#FAIL} unless said
+     * @return a new client
+     */
+    public HoldoffHttpClient onDenied(OnDenied when) {
+        return new HoldoffHttpClient(holdoff, client, question, when);
+    }
+
+    private static Question byHost(HttpRequest request) {
+        URI uri = request.uri();
+        String host = uri.getHost().replaceAll("[\\[\\]]", "");
+        Question asked = Question.of(uri.getPort() == -1 ? host : host + ":" + uri.getPort());
+        return IDEMPOTENT.contains(request.method()) ? asked.idempotent() : asked;
+    }
+
+    private Guard guard(HttpRequest request) {
+        Question asked = question.apply(request);
+        boolean isStream =
+                request.bodyPublisher().map(body -> body.contentLength() < 0).orElse(false);
+        return holdoff.guard(isStream ? asked.maxAttempts(1) : asked).onDenied(onDenied);
+    }
+
+    @Override
+    public <T> HttpResponse<T> send(HttpRequest request, HttpResponse.BodyHandler<T> handler)
+            throws IOException, InterruptedException {
+        Operation<HttpResponse<T>, Exception> send = attempt -> client.send(request, handler);
+        try {
+            return guard(request).call(send);
+        } catch (DeniedException denied) {
+            throw refused(denied);
+        } catch (IOException | InterruptedException | RuntimeException own) {
+            throw own;
+        } catch (Exception impossible) {
+            // It sends nothing else that is checked.
+            throw new IllegalStateException(impossible);
+        }
+    }
+
+    @Override
+    public <T> CompletableFuture<HttpResponse<T>> sendAsync(
+            HttpRequest request, HttpResponse.BodyHandler<T> handler) {
+        return shown(guard(request).callAsync(attempt -> client.sendAsync(request, handler)));
+    }
+
+    @Override
+    public <T> CompletableFuture<HttpResponse<T>> sendAsync(
+            HttpRequest request,
+            HttpResponse.BodyHandler<T> handler,
+            HttpResponse.PushPromiseHandler<T> pushed) {
+        return shown(
+                guard(request).callAsync(attempt -> client.sendAsync(request, handler, pushed)));
+    }
+
+    private static <T> CompletableFuture<T> shown(CompletableFuture<T> call) {
+        CompletableFuture<T> shown = new CompletableFuture<>();
+        call.whenComplete(
+                (response, error) -> {
+                    if (error instanceof DeniedException denied) {
+                        shown.completeExceptionally(refused(denied));
+                    } else if (error != null) {
+                        shown.completeExceptionally(error);
+                    } else {
+                        shown.complete(response);
+                    }
+                });
+        shown.whenComplete(
+                (response, error) -> {
+                    if (shown.isCancelled()) {
+                        call.cancel(true);
+                    }
+                });
+        return shown;
+    }
+
+    private static IOException refused(DeniedException denied) {
+        return new IOException("holdoff: " + denied.getMessage(), denied);
+    }
+
+    @Override
+    public Optional<CookieHandler> cookieHandler() {
+        return client.cookieHandler();
+    }
+
+    @Override
+    public Optional<Duration> connectTimeout() {
+        return client.connectTimeout();
+    }
+
+    @Override
+    public Redirect followRedirects() {
+        return client.followRedirects();
+    }
+
+    @Override
+    public Optional<ProxySelector> proxy() {
+        return client.proxy();
+    }
+
+    @Override
+    public SSLContext sslContext() {
+        return client.sslContext();
+    }
+
+    @Override
+    public SSLParameters sslParameters() {
+        return client.sslParameters();
+    }
+
+    @Override
+    public Optional<Authenticator> authenticator() {
+        return client.authenticator();
+    }
+
+    @Override
+    public Version version() {
+        return client.version();
+    }
+
+    @Override
+    public Optional<Executor> executor() {
+        return client.executor();
+    }
+
+    @Override
+    public WebSocket.Builder newWebSocketBuilder() {
+        return client.newWebSocketBuilder();
+    }
+}

@@ -1,0 +1,393 @@
+package io.holdoff.client.link;
+
+import com.google.protobuf.ByteString;
+import io.grpc.CallOptions;
+import io.grpc.ManagedChannel;
+import io.holdoff.client.Outcome;
+import io.holdoff.client.link.Course.End;
+import io.holdoff.client.v1.AcquireRequest;
+import io.holdoff.client.v1.CheckResult;
+import io.holdoff.client.v1.CoordinatorServiceGrpc;
+import io.holdoff.client.v1.Hello;
+import io.holdoff.client.v1.PlanCheckRequest;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/**
+ * The way to the service. Its public methods may be called by any thread; all else is done by that
+ * of the loop.
+ *
+ * <p>It is away, or it has one {@link Connection}: a stream, or single requests to a service that
+ * has no stream. Before the time of the next try everything that is asked is refused at once.
+ */
+public final class Link {
+    /** Questions that wait to be sent or answered. */
+    static final int ASKS_MAX = 10_000;
+
+    private static final long FAREWELL = 1_000_000_000L;
+
+    final Loop loop;
+    final Dialer dialer;
+    final Hello hello;
+    final Reports reports;
+    final Pushed pushed;
+    final Counting counting;
+    final Warnings warnings;
+    final Gate gate = new Gate();
+    final AtomicInteger waiting = new AtomicInteger();
+
+    private final Course course;
+    private final List<CompletableFuture<Boolean>> connecting = new ArrayList<>();
+
+    /** Null: there is none. */
+    private Connection connection;
+
+    /** Endpoints of this round that could not be reached. */
+    private int unreachable;
+
+    /** Made when the client is, so that the first question does not wait for classes to load. */
+    private ManagedChannel prepared;
+
+    private ScheduledFuture<?> reporting;
+    private ScheduledFuture<?> searching;
+    private volatile boolean isClosed;
+    private volatile boolean stands;
+
+    public Link(Loop loop, Dialer dialer, Hello hello, Pushed pushed, Counting counting, Warnings warnings) {
+        this.loop = loop;
+        this.dialer = dialer;
+        this.hello = hello;
+        this.pushed = pushed;
+        this.counting = counting;
+        this.warnings = warnings;
+        reports = new Reports(counting, () -> loop.execute(this::scheduleReport));
+        course = new Course(dialer.count(), System.nanoTime());
+        loop.execute(() -> prepared = channel(0));
+        loop.execute(Prepare::messages);
+    }
+
+    public Reports reports() {
+        return reports;
+    }
+
+    public Pushed pushed() {
+        return pushed;
+    }
+
+    public Hello hello() {
+        return hello;
+    }
+
+    /** Asks; how long is waited is the caller's matter. */
+    public Ask ask(AcquireRequest request) {
+        Gate.Pass pass = isClosed ? null : gate.enter(System.nanoTime());
+        Ask ask = new Ask(this, request, pass);
+        if (pass == null) {
+            ask.end(NoAnswer.AWAY);
+            return ask;
+        }
+        if (waiting.incrementAndGet() > ASKS_MAX) {
+            waiting.decrementAndGet();
+            ask.end(NoAnswer.BUSY);
+            return ask;
+        }
+        counting.asked.increment();
+        loop.execute(() -> take(ask));
+        return ask;
+    }
+
+    /** Connects now. False: it could not. */
+    public CompletableFuture<Boolean> connect() {
+        CompletableFuture<Boolean> connected = new CompletableFuture<>();
+        loop.execute(() -> connect(connected));
+        return connected;
+    }
+
+    /**
+     * Asks when to check next, on the connection that stands or is opened for it. It neither opens
+     * nor shuts the gate: nobody waits for a plan, and a service that answers calls may have none.
+     *
+     * @param last how the last check ended, or null
+     */
+    public CompletableFuture<PlanAnswer> planCheck(String dependency, CheckResult last, long timeout) {
+        if (isShut()) {
+            return CompletableFuture.completedFuture(PlanAnswer.none(NoAnswer.AWAY));
+        }
+        PlanCheckRequest.Builder request =
+                PlanCheckRequest.newBuilder()
+                        .setNamespace(hello.getNamespace())
+                        .setDependency(dependency)
+                        .setChecker(hello.getCaller());
+        if (last != null) {
+            request.setLastResult(last);
+        }
+        CompletableFuture<PlanAnswer> answer = new CompletableFuture<>();
+        ScheduledFuture<?> late =
+                loop.after(timeout, () -> answer.complete(PlanAnswer.none(NoAnswer.LATE)));
+        loop.execute(() -> plan(request.build(), answer));
+        return answer.whenComplete((said, error) -> Loop.cancel(late));
+    }
+
+    private void plan(PlanCheckRequest request, CompletableFuture<PlanAnswer> answer) {
+        if (connection == null && !begin() || connection.channel() == null) {
+            answer.complete(PlanAnswer.none(NoAnswer.AWAY));
+            return;
+        }
+        CallOptions options = CallOptions.DEFAULT.withDeadlineAfter(10, TimeUnit.SECONDS);
+        Unary.One.call(
+                this,
+                connection.channel(),
+                CoordinatorServiceGrpc.getPlanCheckMethod(),
+                options,
+                request,
+                (response, status) -> answer.complete(PlanAnswer.of(response, status)));
+    }
+
+    /** Sends what is queued at once. */
+    public void hurry() {
+        reports.hurry();
+        loop.execute(this::scheduleReport);
+    }
+
+    /** Whether nothing is to be asked now. */
+    boolean isShut() {
+        return gate.shutFor(System.nanoTime()) > 0;
+    }
+
+    /** Gives the last outcomes a moment, and ends. */
+    public CompletableFuture<Void> close() {
+        CompletableFuture<Void> closed = new CompletableFuture<>();
+        loop.execute(
+                () -> {
+                    isClosed = true;
+                    pollFarewell(System.nanoTime() + FAREWELL, closed);
+                });
+        return closed;
+    }
+
+    /** Nobody waits for this answer any longer. */
+    void giveBack(Answer answer) {
+        if (answer instanceof Answer.Grant grant) {
+            reports.push(grant.permit(), Outcome.cancelled(), false);
+        }
+    }
+
+    public void giveBack(ByteString permit) {
+        reports.push(permit, Outcome.cancelled(), false);
+    }
+
+    /** How a question ended, before whoever asked it learns. */
+    void note(Gate.Pass pass, Answer said) {
+        long now = System.nanoTime();
+        if (!(said instanceof Answer.None none)) {
+            answered();
+            return;
+        }
+        switch (none.why().kind()) {
+            case UNREADABLE, NO_DELAY -> answered();
+            case REFUSED -> {
+                answered();
+                warnings.refused(none.why().detail());
+            }
+            case LATE, FAILED -> {
+                if (gate.unanswered(pass, now, Entropy.unit())) {
+                    warnings.away(none.why());
+                    boolean isLate = none.why().kind() == NoAnswer.Kind.LATE;
+                    loop.execute(() -> hasShut(isLate));
+                }
+            }
+            // No time was lost, and the link waits by itself before it connects again.
+            case UNASKED, AWAY, BUSY, LOST, GIVEN_UP -> gate.unsaid(pass, now);
+        }
+    }
+
+    private void answered() {
+        if (gate.answered()) {
+            warnings.back();
+        }
+    }
+
+    /** The service has stopped to answer: leave it, and look for it at no caller's cost. */
+    private void hasShut(boolean isLate) {
+        if (isLate && connection != null) {
+            connection.end(End.SILENT);
+        }
+        scheduleSearch();
+    }
+
+    private void take(Ask ask) {
+        if (connection == null && !begin()) {
+            drop(ask, NoAnswer.AWAY);
+        } else {
+            connection.take(ask);
+        }
+    }
+
+    /** The end of a question that this link holds. */
+    void drop(Ask ask, NoAnswer why) {
+        waiting.decrementAndGet();
+        ask.end(why);
+    }
+
+    void answer(Ask ask, Answer said) {
+        waiting.decrementAndGet();
+        ask.end(said);
+    }
+
+    private void connect(CompletableFuture<Boolean> connected) {
+        if (connection == null && !begin()) {
+            connected.complete(false);
+        } else if (connection.isOpen()) {
+            connected.complete(true);
+        } else {
+            connecting.add(connected);
+        }
+    }
+
+    /** False: it is not time to. */
+    private boolean begin() {
+        if (isClosed || System.nanoTime() - course.notBefore() < 0) {
+            return false;
+        }
+        unreachable = 0;
+        open(course.start());
+        return true;
+    }
+
+    private void open(int index) {
+        ManagedChannel channel = index == 0 && prepared != null ? prepared : channel(index);
+        prepared = index == 0 ? null : prepared;
+        connection =
+                course.isUnary(index)
+                        ? new Unary(this, index, channel)
+                        : new Session(this, index, channel);
+        connection.begin();
+        scheduleReport();
+    }
+
+    /** Null: there is no transport on the class path. */
+    private ManagedChannel channel(int index) {
+        try {
+            return dialer.channel(index, loop);
+        } catch (RuntimeException odd) {
+            warnings.noTransport(odd);
+            return null;
+        }
+    }
+
+    /** The connection stands; nothing was sent on it yet. */
+    void stands() {
+        stands = true;
+        reports.streamBegins();
+    }
+
+    /** A connection stands, and the service has not been silent on it. */
+    public boolean isAsked() {
+        return stands && !isShut();
+    }
+
+    /** The service is there. */
+    void opened() {
+        gate.heard(System.nanoTime());
+        connecting.forEach(each -> each.complete(true));
+        connecting.clear();
+    }
+
+    /** Nobody listens there: whoever waits may have luck with the next one. */
+    void unreachable(int index, List<Ask> asks) {
+        unreachable++;
+        connection = null;
+        if (unreachable < course.endpoints() && !isClosed) {
+            open((index + 1) % course.endpoints());
+            asks.forEach(connection::take);
+            return;
+        }
+        asks.forEach(ask -> drop(ask, NoAnswer.AWAY));
+        course.nothingReachable(System.nanoTime(), Entropy.unit());
+        away();
+    }
+
+    /** There is no stream here. */
+    void unimplemented(int index, ManagedChannel channel, List<Ask> asks) {
+        course.noteUnary(index);
+        connection = new Unary(this, index, channel);
+        connection.begin();
+        asks.forEach(connection::take);
+    }
+
+    void ended(int index, End end) {
+        connection = null;
+        stands = false;
+        reports.broken();
+        course.ended(index, end, System.nanoTime(), Entropy.unit());
+        away();
+    }
+
+    private void away() {
+        connecting.forEach(each -> each.complete(false));
+        connecting.clear();
+        scheduleReport();
+        scheduleSearch();
+    }
+
+    /** The next batch of outcomes goes when it is due and there is a way. */
+    void scheduleReport() {
+        Loop.cancel(reporting);
+        long now = System.nanoTime();
+        long due = reports.dueIn(now);
+        if (due < 0) {
+            reporting = null;
+            return;
+        }
+        long wait = connection == null ? Math.max(due, course.notBefore() - now) : due;
+        reporting = loop.after(wait, this::report);
+    }
+
+    private void report() {
+        if (connection == null && !begin()) {
+            return;
+        }
+        if (reports.dueIn(System.nanoTime()) == 0) {
+            connection.report();
+        }
+    }
+
+    /** While the gate is shut the service is looked for without a question. */
+    private void scheduleSearch() {
+        Loop.cancel(searching);
+        long now = System.nanoTime();
+        long untilOpen = gate.shutFor(now);
+        long untilTry = course.notBefore() - now;
+        boolean isWorthIt = connection == null && untilOpen > 0 && untilTry < untilOpen;
+        searching = isWorthIt ? loop.after(Math.max(0, untilTry), this::search) : null;
+    }
+
+    private void search() {
+        if (connection == null && isShut()) {
+            begin();
+        }
+    }
+
+    private void pollFarewell(long until, CompletableFuture<Void> closed) {
+        boolean isOver = System.nanoTime() - until >= 0;
+        boolean isDone = connection == null || reports.isEmpty() && connection.isIdle();
+        if (!isOver && !isDone) {
+            connection.report();
+            loop.after(1_000_000, () -> pollFarewell(until, closed));
+            return;
+        }
+        if (connection != null) {
+            connection.end(End.UNWANTED);
+        }
+        if (prepared != null) {
+            prepared.shutdownNow();
+            prepared = null;
+        }
+        away();
+        closed.complete(null);
+    }
+}

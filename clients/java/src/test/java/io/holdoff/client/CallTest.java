@@ -1,0 +1,348 @@
+package io.holdoff.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.holdoff.client.service.Scripted;
+import io.holdoff.client.v1.ReportEntry;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** What a caller sees of a call. */
+@Timeout(60)
+final class CallTest {
+    private final Holdoff testing = Holdoff.testing();
+
+    @Test
+    void theLastRealErrorItselfIsThrownWithTheReasonInIt() {
+        AtomicInteger runs = new AtomicInteger();
+        IOException thrown =
+                assertThrows(
+                        IOException.class,
+                        () ->
+                                testing.guard("payments")
+                                        .idempotent()
+                                        .call(
+                                                attempt -> {
+                                                    runs.incrementAndGet();
+                                                    throw new IOException("run " + attempt.number());
+                                                }));
+        assertEquals("run 3", thrown.getMessage());
+        assertEquals(3, runs.get());
+        Denied why = Holdoff.whyStopped(thrown).orElseThrow();
+        assertEquals(DenialReason.ATTEMPTS_EXHAUSTED, why.reason());
+        assertEquals(DeniedBy.LOCAL, why.by());
+    }
+
+    @Test
+    void anExceptionThatIsThrownAgainAndAgainHasOneReason() {
+        RuntimeException same = new RuntimeException("the same");
+        for (int call = 0; call < 100; call++) {
+            assertSame(same, assertThrows(RuntimeException.class, () -> callThrowing(same)));
+        }
+        assertEquals(1, same.getSuppressed().length);
+        DenialReason reason = Holdoff.whyStopped(same).orElseThrow().reason();
+        assertEquals(DenialReason.RETRY_UNSAFE, reason);
+    }
+
+    private void callThrowing(RuntimeException error) {
+        testing.call(
+                "payments",
+                attempt -> {
+                    throw error;
+                });
+    }
+
+    @Test
+    void whatCannotBeRetriedIsNotRetriedInTestsEither() {
+        AtomicInteger runs = new AtomicInteger();
+        assertThrows(
+                IllegalStateException.class,
+                () ->
+                        testing.call(
+                                "payments",
+                                attempt -> {
+                                    runs.incrementAndGet();
+                                    throw new IllegalStateException();
+                                }));
+        assertEquals(1, runs.get());
+    }
+
+    @Test
+    void anErrorOfTheMachineIsNotRetried() {
+        AtomicInteger runs = new AtomicInteger();
+        assertThrows(
+                StackOverflowError.class,
+                () ->
+                        testing.guard("payments")
+                                .idempotent()
+                                .call(
+                                        attempt -> {
+                                            runs.incrementAndGet();
+                                            throw new StackOverflowError();
+                                        }));
+        assertEquals(1, runs.get());
+    }
+
+    @Test
+    void aValueThatCountsAsFailureIsRetriedAndReturnedAsItIs() {
+        AtomicInteger runs = new AtomicInteger();
+        int value =
+                testing.guard("payments")
+                        .idempotent()
+                        .classify((result, error) -> Outcome.of(OutcomeKind.FAILURE))
+                        .call(attempt -> runs.incrementAndGet());
+        assertEquals(3, value);
+    }
+
+    @Test
+    void aFallbackGetsTheErrorAndTakesItsPlace() {
+        AtomicReference<Exception> seen = new AtomicReference<>();
+        String value =
+                testing.guard("payments")
+                        .callOr(
+                                attempt -> {
+                                    throw new IllegalStateException("boom");
+                                },
+                                why -> {
+                                    seen.set(why);
+                                    return "cached";
+                                });
+        assertEquals("cached", value);
+        assertEquals("boom", seen.get().getMessage());
+    }
+
+    @Test
+    void anAttemptThatTakesTooLongIsInterruptedAndTheCallerIsNot() {
+        Guard guard = testing.guard("slow").maxAttempts(1).attemptTimeout(Duration.ofMillis(30));
+        DeniedException denied =
+                assertThrows(
+                        DeniedException.class,
+                        () ->
+                                guard.call(
+                                        attempt -> {
+                                            TimeUnit.SECONDS.sleep(30);
+                                            return "never";
+                                        }));
+        assertEquals(1, denied.attempts());
+        assertFalse(Thread.currentThread().isInterrupted());
+    }
+
+    @Test
+    void anInterruptedCallerGivesUpAndStaysInterrupted() throws InterruptedException {
+        AtomicReference<Throwable> ended = new AtomicReference<>();
+        AtomicReference<Boolean> stays = new AtomicReference<>();
+        CountDownLatch isRunning = new CountDownLatch(1);
+        try (Holdoff alone = Holdoff.builder().endpoints("http://127.0.0.1:1").build()) {
+            Thread caller =
+                    new Thread(
+                            () -> {
+                                try {
+                                    waitLong(alone, isRunning);
+                                } catch (Exception error) {
+                                    ended.set(error);
+                                }
+                                stays.set(Thread.currentThread().isInterrupted());
+                            });
+            caller.start();
+            isRunning.await();
+            caller.interrupt();
+            caller.join();
+        }
+        Denied why = Holdoff.whyStopped(ended.get()).orElseThrow();
+        assertEquals(DenialReason.CANCELLED, why.reason());
+        assertInstanceOf(IOException.class, ended.get());
+        assertTrue(stays.get());
+    }
+
+    private static void waitLong(Holdoff alone, CountDownLatch isRunning) throws IOException {
+        alone.guard("payments")
+                .idempotent()
+                .classify((v, e) -> Outcome.failure().pushback(Duration.ofSeconds(30)))
+                .call(
+                        attempt -> {
+                            isRunning.countDown();
+                            throw new IOException("busy");
+                        });
+    }
+
+    @Test
+    void aCallWithoutAThreadEndsWithTheRealErrorAndTheReason() {
+        CompletableFuture<String> call =
+                testing.guard("payments")
+                        .idempotent()
+                        .callAsync(
+                                attempt ->
+                                        CompletableFuture.failedFuture(
+                                                new IOException("run " + attempt.number())));
+        CompletionException ended = assertThrows(CompletionException.class, call::join);
+        assertEquals("run 3", ended.getCause().getMessage());
+        DenialReason reason = Holdoff.whyStopped(ended).orElseThrow().reason();
+        assertEquals(DenialReason.ATTEMPTS_EXHAUSTED, reason);
+    }
+
+    @Test
+    void aCancelledFutureCancelsTheAttemptAndTheServiceHearsOfIt() throws Exception {
+        try (Scripted service = Scripted.start();
+                Holdoff holdoff = service.client().build()) {
+            CompletableFuture<String> running = new CompletableFuture<>();
+            CountDownLatch isRunning = new CountDownLatch(1);
+            CompletableFuture<String> call =
+                    holdoff.callAsync(
+                            "payments",
+                            attempt -> {
+                                isRunning.countDown();
+                                return running;
+                            });
+            isRunning.await();
+            call.cancel(true);
+            assertThrows(CancellationException.class, call::join);
+            assertThrows(CancellationException.class, running::join);
+            assertTrue(holdoff.flush(Duration.ofSeconds(10)));
+            assertEquals(List.of("OUTCOME_KIND_CANCELLED"), kinds(service));
+        }
+    }
+
+    @Test
+    void aPermitThatIsClosedUnreportedCountsAsCancelledAndOnlyOnce() throws Exception {
+        try (Scripted service = Scripted.start();
+                Holdoff holdoff = service.client().build()) {
+            try (Permit permit = holdoff.acquire("payments").await()) {
+                assertEquals(1, permit.attempt());
+                assertFalse(permit.isLocal());
+            }
+            Permit permit = holdoff.acquire(Question.of("payments").idempotent());
+            permit.report(Outcome.success());
+            permit.close();
+            assertThrows(DeniedException.class, () -> permit.retry(Outcome.failure()));
+            assertTrue(holdoff.flush(Duration.ofSeconds(10)));
+            assertEquals(
+                    List.of("OUTCOME_KIND_CANCELLED", "OUTCOME_KIND_SUCCESS"), kinds(service));
+        }
+    }
+
+    private static List<String> kinds(Scripted service) {
+        return service.reported().stream()
+                .map(ReportEntry::getResult)
+                .map(result -> result.getOutcome().getKind().name())
+                .toList();
+    }
+
+    @Test
+    void aHedgeOfAnUnsafeCallIsRefused() throws Exception {
+        try (Scripted service = Scripted.start();
+                Holdoff holdoff = service.client().build();
+                Permit unsafe = holdoff.acquire("payments");
+                Permit safe = holdoff.acquire(Question.of("payments").idempotent());
+                Permit copy = safe.hedge()) {
+            assertEquals(1, copy.attempt());
+            DeniedException refused = assertThrows(DeniedException.class, unsafe::hedge);
+            assertEquals(DenialReason.HEDGE_REFUSED, refused.denied().reason());
+            assertEquals(3, service.asked().size());
+            assertTrue(service.asked().get(2).getHedge());
+        }
+    }
+
+    @Test
+    void aBypassLetsEveryCallThroughWithLocalRetries() throws InterruptedException {
+        try (Holdoff bypassed = Holdoff.builder().build(true)) {
+            for (int call = 0; call < 100; call++) {
+                RuntimeException error = new RuntimeException("boom");
+                assertThrows(RuntimeException.class, () -> bypassed.call("payments", a -> fail(error)));
+                DenialReason reason = Holdoff.whyStopped(error).orElseThrow().reason();
+                assertEquals(DenialReason.RETRY_UNSAFE, reason);
+            }
+            Permit permit = bypassed.acquire(Question.of("payments").idempotent());
+            for (int attempt = 2; attempt <= 3; attempt++) {
+                permit = permit.retry(Outcome.timeout()).await();
+                assertEquals(attempt, permit.attempt());
+            }
+            Permit last = permit;
+            DeniedException ended =
+                    assertThrows(DeniedException.class, () -> last.retry(Outcome.failure()));
+            assertEquals(DenialReason.ATTEMPTS_EXHAUSTED, ended.denied().reason());
+            assertFalse(bypassed.connect(Duration.ofSeconds(1)));
+        }
+    }
+
+    private static String fail(RuntimeException error) {
+        throw error;
+    }
+
+    @Test
+    void settingsThatCanNeverWorkAreRefusedByTheirName() {
+        for (String odd : List.of("127.0.0.1:7460", "ftp://host:1", "http://", "http://h:99999")) {
+            HoldoffBuilder builder = Holdoff.builder().endpoints(odd);
+            var refused = assertThrows(IllegalArgumentException.class, builder::build);
+            assertTrue(refused.getMessage().contains(odd), refused.getMessage());
+        }
+        HoldoffBuilder hasty = Holdoff.builder().timeout(Duration.ZERO);
+        assertThrows(IllegalArgumentException.class, hasty::build);
+        HoldoffBuilder odd = Holdoff.builder().follow("no spaces");
+        assertThrows(IllegalArgumentException.class, odd::build);
+        HoldoffBuilder lengthy = Holdoff.builder().service("x".repeat(201));
+        assertThrows(IllegalArgumentException.class, lengthy::build);
+    }
+
+    @Test
+    void theClientsOwnThreadRunsNobodyElsesCode() throws Exception {
+        List<String> threads = new CopyOnWriteArrayList<>();
+        try (Scripted service = Scripted.start().answer(request -> Scripted.grantAfter(5));
+                Holdoff holdoff = service.client().build()) {
+            Guard guard = holdoff.guard("payments").attemptTimeout(Duration.ofMillis(10));
+            CompletableFuture<Integer> call =
+                    guard.callAsync(
+                            attempt -> {
+                                threads.add(Thread.currentThread().getName());
+                                return new CompletableFuture<>();
+                            });
+            call.handle((value, error) -> threads.add(Thread.currentThread().getName())).join();
+            holdoff.acquireAsync(Question.of("payments"))
+                    .thenCompose(Permit::awaitAsync)
+                    .thenAccept(permit -> threads.add(Thread.currentThread().getName()))
+                    .join();
+        }
+        assertEquals(3, threads.size());
+        assertTrue(threads.stream().noneMatch(name -> name.startsWith("holdoff-")), threads::toString);
+    }
+
+    @Test
+    void aClosedClientDecidesAloneAndKeepsNobodyWaiting() throws Exception {
+        Holdoff holdoff = Holdoff.builder().endpoints("http://127.0.0.1:1").build();
+        holdoff.close();
+        assertEquals("done", holdoff.call("payments", attempt -> "done"));
+        CompletableFuture<String> call =
+                holdoff.callAsync("payments", a -> CompletableFuture.completedFuture("later"));
+        assertEquals("later", call.get(10, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void aClassifierThatFailsIsTheCallersErrorAndThePermitIsGivenBack() throws Exception {
+        try (Scripted service = Scripted.start();
+                Holdoff holdoff = service.client().build()) {
+            Classifier broken =
+                    (value, error) -> {
+                        throw new IllegalArgumentException("broken");
+                    };
+            Guard guard = holdoff.guard("payments").classify(broken);
+            assertThrows(IllegalArgumentException.class, () -> guard.call(attempt -> "done"));
+            assertTrue(holdoff.flush(Duration.ofSeconds(10)));
+            assertEquals(List.of("OUTCOME_KIND_CANCELLED"), kinds(service));
+        }
+    }
+}

@@ -1,0 +1,90 @@
+package io.holdoff.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.grpc.Metadata;
+import io.grpc.Status;
+import java.io.IOException;
+import java.net.ConnectException;
+import java.net.SocketException;
+import java.net.SocketTimeoutException;
+import java.net.UnknownHostException;
+import java.net.http.HttpConnectTimeoutException;
+import java.net.http.HttpTimeoutException;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.TimeoutException;
+import org.junit.jupiter.api.Test;
+
+/** What is read from the end of an attempt. */
+final class ClassifierTest {
+    private static OutcomeKind kind(Throwable error) {
+        return Classifier.error(error).kind();
+    }
+
+    @Test
+    void b15WhatNeverLeftWasNotSentAndABrokenConnectionMayHaveDelivered() {
+        assertEquals(OutcomeKind.NOT_SENT, kind(new ConnectException("refused")));
+        assertEquals(OutcomeKind.NOT_SENT, kind(new UnknownHostException("nowhere")));
+        assertEquals(OutcomeKind.NOT_SENT, kind(new HttpConnectTimeoutException("syn")));
+        assertEquals(OutcomeKind.FAILURE, kind(new SocketException("reset")));
+        assertEquals(
+                OutcomeKind.NOT_SENT,
+                kind(new CompletionException(new IOException(new ConnectException()))));
+    }
+
+    @Test
+    void timeoutsOfAllLayersAreTimeouts() {
+        for (Exception timeout :
+                List.of(
+                        new TimeoutException(),
+                        new SocketTimeoutException(),
+                        new HttpTimeoutException("late"))) {
+            assertEquals(OutcomeKind.TIMEOUT, kind(timeout));
+        }
+    }
+
+    @Test
+    void whatTheCallerGaveUpSaysNothing() {
+        assertEquals(OutcomeKind.CANCELLED, kind(new InterruptedException()));
+        assertEquals(OutcomeKind.CANCELLED, kind(new CancellationException()));
+    }
+
+    @Test
+    void causesThatGoRoundAreLookedAtOnce() {
+        IOException one = new IOException("one");
+        IOException two = new IOException("two", one);
+        one.initCause(two);
+        assertEquals(OutcomeKind.FAILURE, kind(one));
+    }
+
+    @Test
+    void b07GrpcPushbackWaitsOrForbids() {
+        assertEquals(Duration.ofSeconds(1), pushback("1000").pushback().orElseThrow());
+        assertTrue(pushback("1000").isBackoffRestarted());
+        assertTrue(pushback("-1").isRetryForbidden());
+        assertTrue(pushback("1000", "1000").isRetryForbidden());
+        Status refused = Status.UNAVAILABLE.withCause(new ConnectException());
+        assertEquals(OutcomeKind.NOT_SENT, kind(refused.asException()));
+    }
+
+    private static Outcome pushback(String... values) {
+        Metadata trailers = new Metadata();
+        for (String value : values) {
+            trailers.put(StandardClassifier.PUSHBACK, value);
+        }
+        return Classifier.error(Status.UNAVAILABLE.asRuntimeException(trailers));
+    }
+
+    @Test
+    void namesOfHeadersHaveNoCase() {
+        Map<String, List<String>> headers = Map.of("Retry-After", List.of("7"));
+        Outcome outcome = Classifier.http(429, headers);
+        assertEquals(OutcomeKind.THROTTLED, outcome.kind());
+        assertEquals(Duration.ofSeconds(7), outcome.pushback().orElseThrow());
+    }
+}

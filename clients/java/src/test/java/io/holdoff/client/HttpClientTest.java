@@ -1,0 +1,107 @@
+package io.holdoff.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import com.sun.net.httpserver.HttpServer;
+import io.holdoff.client.service.Scripted;
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse.BodyHandlers;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** Requests of an {@link HttpClient} as guarded calls. */
+@Timeout(60)
+final class HttpClientTest {
+    private final AtomicInteger requests = new AtomicInteger();
+    private final HttpClient client = HttpClient.newHttpClient();
+    private HttpServer server;
+    private URI uri;
+
+    /** Is unavailable for its first two requests. */
+    @BeforeEach
+    void start() throws IOException {
+        server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
+        server.createContext(
+                "/",
+                exchange -> {
+                    exchange.getRequestBody().readAllBytes();
+                    int status = requests.incrementAndGet() <= 2 ? 503 : 200;
+                    exchange.sendResponseHeaders(status, -1);
+                    exchange.close();
+                });
+        server.start();
+        uri = URI.create("http://127.0.0.1:" + server.getAddress().getPort() + "/");
+    }
+
+    @AfterEach
+    void stop() {
+        server.stop(0);
+    }
+
+    @Test
+    void getIsRetriedAndPostIsReturnedAsItIs() throws Exception {
+        HttpClient http = HoldoffHttpClient.byHost(Holdoff.testing(), client);
+        HttpRequest post = HttpRequest.newBuilder(uri).POST(BodyPublishers.ofString("x")).build();
+        assertEquals(503, http.send(post, BodyHandlers.discarding()).statusCode());
+        assertEquals(1, requests.get());
+        HttpRequest get = HttpRequest.newBuilder(uri).build();
+        assertEquals(200, http.send(get, BodyHandlers.discarding()).statusCode());
+        assertEquals(3, requests.get());
+    }
+
+    @Test
+    void aRequestWithoutAThreadIsRetriedToo() {
+        HttpClient http = HoldoffHttpClient.byHost(Holdoff.testing(), client);
+        HttpRequest get = HttpRequest.newBuilder(uri).build();
+        assertEquals(200, http.sendAsync(get, BodyHandlers.discarding()).join().statusCode());
+        assertEquals(3, requests.get());
+    }
+
+    @Test
+    void aBodyThatIsAStreamIsSentOnce() throws Exception {
+        HttpClient http = HoldoffHttpClient.byHost(Holdoff.testing(), client);
+        var body = BodyPublishers.ofInputStream(() -> new ByteArrayInputStream(new byte[10]));
+        HttpRequest put = HttpRequest.newBuilder(uri).PUT(body).build();
+        assertEquals(503, http.send(put, BodyHandlers.discarding()).statusCode());
+        assertEquals(1, requests.get());
+    }
+
+    @Test
+    void b15ARefusedConnectionWasNotSentSoThatEvenPostIsRepeated() {
+        server.stop(0);
+        HttpClient http = HoldoffHttpClient.byHost(Holdoff.testing(), client);
+        HttpRequest post = HttpRequest.newBuilder(uri).POST(BodyPublishers.ofString("x")).build();
+        IOException refused =
+                assertThrows(IOException.class, () -> http.send(post, BodyHandlers.discarding()));
+        DenialReason reason = Holdoff.whyStopped(refused).orElseThrow().reason();
+        assertEquals(DenialReason.ATTEMPTS_EXHAUSTED, reason);
+    }
+
+    @Test
+    void aRequestThatIsRefusedIsAnIoExceptionThatSaysWhy() throws Exception {
+        try (Scripted service = Scripted.start().answer(request -> InterceptorTest.open());
+                Holdoff holdoff = service.client().build()) {
+            HttpClient http = HoldoffHttpClient.byHost(holdoff, client);
+            HttpRequest get = HttpRequest.newBuilder(uri).build();
+            IOException now =
+                    assertThrows(IOException.class, () -> http.send(get, BodyHandlers.discarding()));
+            assertEquals(DenialReason.BREAKER_OPEN, Holdoff.whyStopped(now).orElseThrow().reason());
+            var later = http.sendAsync(get, BodyHandlers.discarding());
+            CompletionException ended = assertThrows(CompletionException.class, later::join);
+            assertEquals(IOException.class, ended.getCause().getClass());
+            assertEquals(0, requests.get());
+        }
+    }
+}

@@ -1,0 +1,22 @@
+"""What the adapters for HTTP have in common."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"))
+
+
+def settings(said: Any, method: str, can_repeat: bool) -> Any:
+    """RFC 9110, 9.2.2, says which methods are idempotent; the caller may know better. A body that
+    can be read once is sent once.
+    """
+    known = dict(said)
+    known.setdefault("idempotent", method.upper() in IDEMPOTENT)
+    if not can_repeat:
+        known["max_attempts"] = 1
+    return known
+
+
+def least(timeout: Optional[float], limit: float) -> float:
+    return limit if timeout is None else min(timeout, limit)

@@ -1,0 +1,205 @@
+"""How results and errors are read as outcomes.
+
+| | |
+|---|---|
+| `default` | any value is a success; an error by what it is, below |
+| `http` | a response by its status, with `Retry-After`; an error as `default` |
+| `http_status` | the same of a status and headers |
+| `grpc_status` | of a code and trailers, with `grpc-retry-pushback-ms` |
+
+A classifier is any `(value, error) -> Outcome`; exactly one of the two is given, and `error` is
+never one that Python itself makes to end things (`KeyboardInterrupt`, `CancelledError`).
+
+Errors are read by what they carry, not by whose they are, so that no library is imported:
+a `response` with a `status_code` (httpx, requests, aiohttp's `status`) by HTTP, a `code()`
+(grpc) by gRPC, timeouts of any layer as timeouts, refused connections and names that do not
+resolve as never sent.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Callable, Optional, Union
+
+from ._rules import pushback
+from ._rules.arithmetic import to_seconds
+from .outcome import Outcome, OutcomeKind
+
+Classify = Callable[[Any, Optional[BaseException]], Outcome]
+Headers = Union[Mapping[str, str], Iterable[tuple[str, str]]]
+
+_GRPC_KINDS = {
+    0: OutcomeKind.SUCCESS,
+    1: OutcomeKind.CANCELLED,
+    4: OutcomeKind.TIMEOUT,
+    8: OutcomeKind.THROTTLED,
+    2: OutcomeKind.FAILURE,
+    13: OutcomeKind.FAILURE,
+    14: OutcomeKind.FAILURE,
+    15: OutcomeKind.FAILURE,
+}
+_UNREACHABLE = frozenset(
+    (errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN)
+)
+_PUSHBACK = "grpc-retry-pushback-ms"
+_SUCCESS = Outcome(OutcomeKind.SUCCESS)
+_CAUSES = 16
+
+
+def default(value: Any, error: Optional[BaseException]) -> Outcome:
+    """Any value is a success."""
+    return _SUCCESS if error is None else of_error(error)
+
+
+def http(value: Any, error: Optional[BaseException]) -> Outcome:
+    """For functions that return responses rather than raise for their status."""
+    if error is not None:
+        return of_error(error)
+    status = _status_of(value)
+    return _SUCCESS if status is None else http_status(status, value.headers)
+
+
+def http_status(status: int, headers: Headers = (), *, now: Optional[int] = None) -> Outcome:
+    """408 and 504 are timeouts, 429 throttled, 421 and 425 failures, other 4xx, 501 and 505
+    rejected, other 5xx failures, 1xx ignored. `Retry-After` counts on 408, 429 and all 5xx.
+    `now` is the wall clock, in seconds.
+    """
+    kind = _http_kind(status)
+    wait = None
+    if status in (408, 429) or status >= 500:
+        wait = _retry_after(headers, int(time.time()) if now is None else now)
+    return Outcome(
+        kind, pushback=None if wait is None else to_seconds(wait), status_code=max(status, 0)
+    )
+
+
+def grpc_status(code: int, trailers: Headers = ()) -> Outcome:
+    """OK is success, 1 cancelled, 4 timeout, 8 throttled, 2, 13, 14 and 15 failures, all others
+    rejected. One `grpc-retry-pushback-ms` that is a wait is the pushback; anything else in its
+    place says "do not retry".
+    """
+    kind = _GRPC_KINDS.get(code, OutcomeKind.REJECTED)
+    said = [value for name, value in _pairs(trailers) if name == _PUSHBACK] if code else []
+    if not said:
+        return Outcome(kind, status_code=max(code, 0))
+    wait = pushback.read_grpc_pushback(said[0]) if len(said) == 1 else None
+    return Outcome(
+        kind,
+        pushback=None if wait is None else to_seconds(wait),
+        pushback_restarts_backoff=wait is not None,
+        do_not_retry=wait is None,
+        status_code=max(code, 0),
+    )
+
+
+def of_error(error: BaseException) -> Outcome:
+    """By what the error carries, and else by the errors that caused it."""
+    code = _grpc_code_of(error)
+    if code is not None:
+        return _grpc_error(code, error)
+    response = getattr(error, "response", None)
+    status = _status_of(response if response is not None else error)
+    if status is not None:
+        carrier = response if response is not None else error
+        return http_status(status, getattr(carrier, "headers", None) or ())
+    return Outcome(_transport_kind(error))
+
+
+def _http_kind(status: int) -> OutcomeKind:
+    if status < 200:
+        return OutcomeKind.IGNORED
+    if status < 400:
+        return OutcomeKind.SUCCESS
+    if status in (408, 504):
+        return OutcomeKind.TIMEOUT
+    if status == 429:
+        return OutcomeKind.THROTTLED
+    if status in (421, 425):
+        return OutcomeKind.FAILURE
+    if status < 500 or status in (501, 505):
+        return OutcomeKind.REJECTED
+    return OutcomeKind.FAILURE
+
+
+def _retry_after(headers: Headers, now: int) -> Optional[int]:
+    pairs = list(_pairs(headers))
+    values = [value for name, value in pairs if name == "retry-after"]
+    if len(values) != 1:  # Two contradict each other, so neither is an instruction.
+        return None
+    date = next((value for name, value in pairs if name == "date"), None)
+    return pushback.read_retry_after(values[0], date, now)
+
+
+def _pairs(headers: Any) -> Iterable[tuple[str, str]]:
+    items = getattr(headers, "multi_items", None) or getattr(headers, "items", None)
+    for name, value in items() if items is not None else headers:
+        for one in value if isinstance(value, list) else (value,):  # grpc.aio's Metadata
+            yield _text(name).lower(), _text(one)
+
+
+def _text(value: Any) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _status_of(carrier: Any) -> Optional[int]:
+    for name in ("status_code", "status"):
+        status = getattr(carrier, name, None)
+        if isinstance(status, int) and hasattr(carrier, "headers"):
+            return status
+    return None
+
+
+def _grpc_code_of(error: BaseException) -> Optional[int]:
+    code = getattr(error, "code", None)
+    if not callable(code) or not hasattr(error, "trailing_metadata"):
+        return None
+    value = getattr(code(), "value", None)  # grpc.StatusCode.UNAVAILABLE.value is (14, text)
+    return value[0] if isinstance(value, tuple) else None
+
+
+def _grpc_error(code: int, error: Any) -> Outcome:
+    outcome = grpc_status(code, error.trailing_metadata() or ())
+    text = getattr(error, "details", str)() or ""
+    if code == 14 and "Connection refused" in text and not outcome.do_not_retry:
+        return Outcome(OutcomeKind.NOT_SENT, status_code=code)
+    return outcome
+
+
+def _transport_kind(error: BaseException) -> OutcomeKind:
+    """A connection that broke may have delivered the request, so only what names a refusal was
+    not sent. Libraries wrap the operating system's error; it is looked for below theirs.
+    """
+    below: Optional[BaseException] = error
+    seen_timeout = False
+    for _ in range(_CAUSES):
+        if below is None:
+            break
+        if isinstance(below, socket.gaierror) or _errno(below) in _UNREACHABLE:
+            return OutcomeKind.NOT_SENT
+        seen_timeout = seen_timeout or isinstance(below, TimeoutError) or _is_named_timeout(below)
+        below = below.__cause__ or below.__context__ or _wrapped(below)
+    return OutcomeKind.TIMEOUT if seen_timeout else OutcomeKind.FAILURE
+
+
+def _errno(error: BaseException) -> Optional[int]:
+    return error.errno if isinstance(error, OSError) else None
+
+
+def _is_named_timeout(error: BaseException) -> bool:
+    """httpx.ReadTimeout, requests.Timeout, socket.timeout before Python 3.10, asyncio's."""
+    return any(
+        name.endswith(("Timeout", "TimeoutError", "timeout"))
+        for name in (kind.__name__ for kind in type(error).__mro__)
+    )
+
+
+def _wrapped(error: BaseException) -> Optional[BaseException]:
+    """urllib3 keeps the error below it in `reason`, requests in its arguments."""
+    below = getattr(error, "reason", None)
+    if isinstance(below, BaseException):
+        return below
+    first = error.args[0] if error.args else None
+    return first if isinstance(first, BaseException) else None

@@ -1,0 +1,125 @@
+"""Transports that guard every request of an httpx client.
+
+    client = httpx.Client(transport=HoldoffTransport(holdoff.Client()))
+
+The dependency is the host, unless `dependency` says otherwise, and the methods that HTTP calls
+idempotent are retried. Any setting of `Client.call` may be given. A response that counts as a
+failure is returned as it is where there is no further attempt; httpx's own errors are raised as
+they are. Where no attempt was made, `Denied` is raised, which is a `httpx.TransportError` too. A
+body that is a stream is sent once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+
+import httpx
+
+from . import _http, aio, classify, denial
+from ._calling import Attempt
+from ._sync import Client
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._question import Settings
+
+Dependency = Union[str, Callable[[httpx.Request], str]]
+
+
+class Denied(denial.Denied, httpx.TransportError):
+    """No attempt was made."""
+
+    def __init__(self, why: denial.Denied, request: httpx.Request) -> None:
+        denial.Denied.__init__(self, why.by, why.reason, why.detail, why.retry_after)
+        self._request = request
+
+
+class HoldoffTransport(httpx.BaseTransport):
+    def __init__(
+        self,
+        client: Client,
+        transport: Optional[httpx.BaseTransport] = None,
+        *,
+        dependency: Optional[Dependency] = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        self._client = client
+        self._transport = transport or httpx.HTTPTransport()
+        self._dependency = dependency
+        self._settings = settings
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        responses: list[httpx.Response] = []
+
+        def send(attempt: Attempt) -> httpx.Response:
+            while responses:
+                responses.pop().close()
+            response = self._transport.handle_request(_limited(request, attempt.limit))
+            responses.append(response)
+            return response
+
+        name, settings = _question(request, self._dependency, self._settings)
+        try:
+            return self._client.call(name, send, **settings)
+        except denial.Denied as why:
+            raise Denied(why, request) from None
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+class AsyncHoldoffTransport(httpx.AsyncBaseTransport):
+    def __init__(
+        self,
+        client: aio.Client,
+        transport: Optional[httpx.AsyncBaseTransport] = None,
+        *,
+        dependency: Optional[Dependency] = None,
+        **settings: Unpack[Settings],
+    ) -> None:
+        self._client = client
+        self._transport = transport or httpx.AsyncHTTPTransport()
+        self._dependency = dependency
+        self._settings = settings
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        responses: list[httpx.Response] = []
+
+        async def send(attempt: Attempt) -> httpx.Response:
+            while responses:
+                await responses.pop().aclose()
+            limited = _limited(request, attempt.limit)
+            response = await self._transport.handle_async_request(limited)
+            responses.append(response)
+            return response
+
+        name, settings = _question(request, self._dependency, self._settings)
+        try:
+            return await self._client.call(name, send, **settings)
+        except denial.Denied as why:
+            raise Denied(why, request) from None
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+
+def _question(
+    request: httpx.Request, dependency: Optional[Dependency], settings: Settings
+) -> tuple[str, Settings]:
+    name = dependency(request) if callable(dependency) else dependency or request.url.host
+    can_repeat = isinstance(request.stream, httpx.ByteStream)
+    said: Any = {"classify": classify.http, **settings}
+    return name, _http.settings(said, request.method, can_repeat)
+
+
+def _limited(request: httpx.Request, limit: Optional[float]) -> httpx.Request:
+    """Each of httpx's timeouts is at most the attempt's limit."""
+    if limit is not None:
+        known = request.extensions.get("timeout") or {}
+        timeouts = {
+            name: _http.least(known.get(name), limit)
+            for name in ("connect", "read", "write", "pool")
+        }
+        request.extensions = {**request.extensions, "timeout": timeouts}
+    return request

@@ -1,0 +1,201 @@
+// A call as its caller sees it. No service is there, so that decisions are local.
+
+import assert from "node:assert/strict";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { test } from "node:test";
+import { type AttemptEvent, Client, DeniedError, SettingError, stopped } from "../src/index.js";
+
+/** Nobody listens there, and it is known at once. */
+const ENDPOINTS = ["http://127.0.0.1:1"];
+const client = new Client({ endpoints: ENDPOINTS, localPolicy: { initialDelay: 1 } });
+
+async function errorOf(call: Promise<unknown>): Promise<unknown> {
+  const none = {};
+  const error = await call.then(
+    () => none,
+    (error: unknown) => error,
+  );
+  assert.notEqual(error, none, "it returned");
+  return error;
+}
+
+test("the_last_real_error_is_thrown_itself_although_it_is_frozen_with_the_reason_beside_it", async () => {
+  class PaymentError extends Error {}
+  const errors = [1, 2, 3].map((number) => Object.freeze(new PaymentError(`boom ${number}`)));
+  let run = 0;
+  const call = client.call("frozen", () => Promise.reject(errors[run++]), { idempotent: true });
+  const error = await errorOf(call);
+  assert.equal(error, errors[2]);
+  assert.deepEqual(stopped(error), {
+    reason: "ATTEMPTS_EXHAUSTED",
+    by: "local",
+    retryAfter: null,
+    detail: "",
+    attempts: 3,
+  });
+});
+
+test("what_is_no_error_is_thrown_as_it_is_and_a_function_that_throws_at_once_counts_too", async () => {
+  assert.equal(await errorOf(client.call("text", () => Promise.reject("text"))), "text");
+  const thrown = new TypeError("at once");
+  const call = client.call("at-once", () => {
+    throw thrown;
+  });
+  assert.equal(await errorOf(call), thrown);
+  assert.equal(stopped(thrown)?.reason, "RETRY_UNSAFE");
+  assert.equal(stopped("text"), undefined);
+});
+
+test("a_call_that_may_have_been_executed_is_not_repeated_and_one_that_was_not_sent_is", async () => {
+  const runs = { reset: 0, refused: 0 };
+  const failing = (name: keyof typeof runs, code: string) =>
+    client.call(name, () => {
+      runs[name] += 1;
+      throw Object.assign(new Error(code), { code });
+    });
+  await errorOf(failing("reset", "ECONNRESET"));
+  await errorOf(failing("refused", "ECONNREFUSED"));
+  assert.deepEqual(runs, { reset: 1, refused: 3 });
+});
+
+test("where_no_attempt_has_returned_an_error_there_is_a_denied_error", async () => {
+  const late = await errorOf(client.call("late", () => 1, { deadline: 0 }));
+  assert.ok(late instanceof DeniedError);
+  assert.equal(late.message, "not called: no time left");
+  assert.equal(late.attempts, 0);
+  const cut = await errorOf(client.call("cut", () => new Promise(() => {}), { attemptTimeout: 5 }));
+  assert.ok(cut instanceof DeniedError);
+  assert.deepEqual([cut.reason, cut.attempts], ["RETRY_UNSAFE", 1]);
+});
+
+test("an_attempt_that_is_cut_off_hears_of_it_and_what_it_comes_to_later_is_not_lost_as_a_rejection", async () => {
+  const reasons: unknown[] = [];
+  const call = client.call(
+    "signal",
+    ({ signal, limit }) => {
+      assert.ok(limit <= 10);
+      return new Promise((_, reject) =>
+        signal.addEventListener("abort", () => {
+          reasons.push((signal.reason as Error).name);
+          reject(new Error("aborted"));
+        }),
+      );
+    },
+    { attemptTimeout: 10 },
+  );
+  assert.ok((await errorOf(call)) instanceof DeniedError);
+  assert.deepEqual(reasons, ["TimeoutError"]);
+});
+
+test("a_caller_that_gives_up_gets_its_own_reason_at_once_wherever_the_call_is", async () => {
+  const reason = new Error("the user has left");
+  const running = new AbortController();
+  const call = client.call("running", () => new Promise(() => {}), { signal: running.signal });
+  setTimeout(() => running.abort(reason), 5);
+  assert.equal(await errorOf(call), reason);
+  assert.equal(stopped(reason)?.reason, "CANCELLED");
+
+  const waiting = new AbortController();
+  const slow = new Client({
+    endpoints: ENDPOINTS,
+    localPolicy: { initialDelay: 60_000, maxDelay: 60_000, jitter: "none" },
+  });
+  const options = { idempotent: true, signal: waiting.signal, fallback: () => "never" };
+  const delayed = slow.call("waiting", () => Promise.reject(new Error("boom")), options);
+  setTimeout(() => waiting.abort(reason), 5);
+  assert.equal(await errorOf(delayed), reason);
+
+  let runs = 0;
+  const before = client.call("before", () => (runs += 1), { signal: AbortSignal.abort(reason) });
+  assert.equal(await errorOf(before), reason);
+  assert.equal(runs, 0);
+});
+
+test("a_fallback_is_told_the_error_and_a_guarded_function_keeps_its_arguments", async () => {
+  const options = { fallback: (error: unknown) => (error as Error).message.length };
+  const length = await client.call("fallback", () => Promise.reject(new Error("boom")), options);
+  assert.equal(length, 4);
+  const add = client.guard("add", async (a: number, b: number) => a + b);
+  assert.equal(await add(2, 3), 5);
+});
+
+test("a_response_that_asks_for_patience_is_retried_and_returned_where_there_is_no_further_attempt", async () => {
+  let runs = 0;
+  const response = await client.call(
+    "response",
+    () => {
+      runs += 1;
+      return new Response(null, { status: 503 });
+    },
+    { idempotent: true },
+  );
+  assert.deepEqual([response.status, runs], [503, 3]);
+  assert.equal(stopped(response)?.reason, "ATTEMPTS_EXHAUSTED");
+});
+
+test("a_classifier_that_throws_does_not_lose_the_call", async () => {
+  const classify = () => {
+    throw new Error("a bug");
+  };
+  assert.equal(await client.call("classifier", () => "value", { classify }), "value");
+});
+
+test("only_what_can_never_work_is_refused_and_is_named", async () => {
+  const odd: [object, RegExp][] = [
+    [{ endpoints: ["127.0.0.1:7460"] }, /endpoints is "127.0.0.1:7460": it must look like/],
+    [{ endpoints: [] }, /endpoints/],
+    [{ endpoints: ["http://host:1/path"] }, /endpoints/],
+    [{ timeout: 0 }, /timeout is 0: a number, above 0 to 10000/],
+    [{ timeout: Number.NaN }, /timeout/],
+    [{ instance: "x".repeat(201) }, /instance/],
+    [{ follow: ["a b"] }, /follow/],
+    [{ onNoDecision: "perhaps" }, /onNoDecision/],
+    [{ localPolicy: { multiplier: 0.5 } }, /multiplier is 0.5: a number, 1 to 100/],
+    [{ localPolicy: { initialDelay: 20_000 } }, /initialDelay/],
+    [{ localPolicy: { maxAttempts: 0 } }, /maxAttempts/],
+  ];
+  for (const [options, message] of odd) {
+    assert.throws(
+      () => new Client(options),
+      (error) => error instanceof SettingError && message.test(error.message),
+    );
+  }
+  assert.ok(new Client({ endpoints: ["https://no-such-host.invalid", "http://[::1]:1"] }));
+  assert.ok((await errorOf(client.call("x", () => 1, { deadline: -1 }))) instanceof SettingError);
+  assert.ok((await errorOf(client.call("x", () => 1, { maxAttempts: 0 }))) instanceof SettingError);
+});
+
+test("whoever_subscribes_hears_of_each_attempt", async () => {
+  const heard: string[] = [];
+  const listen = (message: unknown) => {
+    const { dependency, attempt, outcome } = message as AttemptEvent;
+    heard.push(`${dependency} ${attempt} ${outcome.kind}`);
+  };
+  subscribe("holdoff:attempt", listen);
+  let run = 0;
+  await client.call("heard", () => (run++ === 0 ? Promise.reject(new Error("boom")) : 1), {
+    idempotent: true,
+  });
+  unsubscribe("holdoff:attempt", listen);
+  assert.deepEqual(heard, ["heard 1 failure", "heard 2 success"]);
+});
+
+test("in_testing_mode_nothing_is_waited_for_and_a_call_has_three_attempts", async () => {
+  const testing = Client.testing();
+  const begun = performance.now();
+  let runs = 0;
+  for (let call = 0; call < 50; call++) {
+    await errorOf(
+      testing.call(
+        "rates",
+        () => {
+          runs += 1;
+          throw new Error("503");
+        },
+        { idempotent: true, onDenied: "wait" },
+      ),
+    );
+  }
+  assert.equal(runs, 150);
+  assert.ok(performance.now() - begun < 1_000);
+});

@@ -1,0 +1,130 @@
+// What the client does to the process it lives in.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { test } from "node:test";
+import { promisify } from "node:util";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { Worker } from "node:worker_threads";
+import { Client } from "../src/index.js";
+import { Scripted } from "./server.js";
+
+const entry = new URL("../src/index.js", import.meta.url).href;
+
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc") as () => void;
+
+/** Of what is still held, in MiB. */
+function heldMemory(): number {
+  collect();
+  return process.memoryUsage().heapUsed / 2 ** 20;
+}
+
+/** Runs a program with `client`, which prints how it ended; it has 5 s to end by itself. */
+async function run(
+  body: string,
+  environment: Record<string, string> = {},
+): Promise<{ output: string; took: number }> {
+  const program = `
+    import { Client, stopped } from "${entry}";
+    const client = new Client({ endpoints: [process.env.ENDPOINT ?? "http://127.0.0.1:1"] });
+    ${body}`;
+  const begun = performance.now();
+  const { stdout, stderr } = await promisify(execFile)(
+    process.execPath,
+    ["--unhandled-rejections=strict", "--input-type=module", "-e", program],
+    { timeout: 5_000, env: { ...process.env, ...environment } },
+  );
+  assert.equal(stderr, "");
+  return { output: stdout.trim(), took: performance.now() - begun };
+}
+
+test("a_process_with_an_open_session_ends_by_itself", async () => {
+  using service = await Scripted.start();
+  const body = `
+    await client.connect();
+    console.log(await client.call("payments", (attempt) => attempt.isLocal));
+    process.on("exit", (code) => console.log("code", code));`;
+  const { output } = await run(body, { ENDPOINT: service.endpoint });
+  assert.equal(output, "false\ncode 0");
+  assert.equal(service.sessions, 1);
+});
+
+test("a_process_does_not_end_while_a_call_waits", async () => {
+  const body = `
+    let runs = 0;
+    const call = client.call("payments", () => { if (++runs < 3) throw new Error("boom"); return runs; }, { idempotent: true });
+    console.log(await call);`;
+  assert.equal((await run(body)).output, "3");
+});
+
+test("a_process_that_closes_its_client_has_told_all_its_outcomes", async () => {
+  using service = await Scripted.start();
+  const body = `
+    await client.connect();
+    for (let n = 0; n < 10; n++) await client.call("payments", () => n);
+    await client.close();
+    console.log(client.counters.reported);`;
+  assert.equal((await run(body, { ENDPOINT: service.endpoint })).output, "10");
+});
+
+test("nothing_rejects_unheard_when_calls_fail_time_out_or_are_given_up", async () => {
+  const body = `
+    const never = () => new Promise((_, reject) => setTimeout(() => reject(new Error("late")), 30));
+    const given = new AbortController();
+    const calls = [
+      client.call("a", never, { attemptTimeout: 5, idempotent: true }),
+      client.call("b", never, { deadline: 5 }),
+      client.call("c", never, { signal: given.signal }),
+      client.call("d", () => { throw "text"; }),
+      client.acquire("e", { signal: AbortSignal.abort() }),
+    ];
+    setTimeout(() => given.abort(), 5);
+    const ended = await Promise.allSettled(calls);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    console.log(ended.map((end) => end.status).join(" "));`;
+  assert.equal((await run(body)).output, "rejected rejected rejected rejected rejected");
+});
+
+test("a_thousand_calls_share_a_signal_without_a_warning_and_hear_of_its_abort", async () => {
+  const body = `
+    const stop = new AbortController();
+    const never = () => new Promise(() => {});
+    const waiting = () => client.call("a", never, { signal: stop.signal });
+    const quick = () => client.call("b", () => 1, { signal: stop.signal });
+    const calls = Array.from({ length: 1_000 }, (_, n) => (n % 2 ? waiting() : quick()));
+    setTimeout(() => stop.abort(), 20);
+    const ended = await Promise.allSettled(calls);
+    console.log(ended.filter((end) => end.status === "rejected").length);`;
+  assert.equal((await run(body)).output, "500");
+});
+
+test("cl5_an_answer_that_came_while_the_event_loop_was_blocked_is_not_late", async () => {
+  // In a thread of its own, or it would be blocked too.
+  const server = new Worker(new URL("./worker.js", import.meta.url));
+  const [endpoint] = (await once(server, "message")) as [string];
+  await using client = new Client({ endpoints: [endpoint] });
+  await client.connect();
+  for (let round = 0; round < 5; round++) {
+    const permit = client.acquire("payments");
+    await new Promise((resolve) => setImmediate(resolve));
+    for (const until = performance.now() + 100; performance.now() < until; );
+    assert.equal((await permit).isLocal, false);
+  }
+  await server.terminate();
+});
+
+test("cl2_without_a_service_a_hundred_thousand_calls_cost_little_and_keep_nothing", async () => {
+  await using client = new Client({ endpoints: ["http://127.0.0.1:1"] });
+  for (let call = 0; call < 1_000; call++) await client.call("payments", () => call);
+  const before = heldMemory();
+  const begun = performance.now();
+  for (let call = 0; call < 100_000; call++) await client.call("payments", () => call);
+  const each = (performance.now() - begun) / 100_000;
+  assert.ok(each < 0.2, `${each} ms a call`);
+  const grown = heldMemory() - before;
+  assert.ok(grown < 2, `${grown} MiB more`);
+  assert.equal(client.counters.localGrants, 101_000);
+});
