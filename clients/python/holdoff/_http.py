@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Optional
+from urllib.parse import urlsplit
 
 IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"))
 
@@ -20,3 +21,15 @@ def settings(said: Any, method: str, can_repeat: bool) -> Any:
 
 def least(timeout: Optional[float], limit: float) -> float:
     return limit if timeout is None else min(timeout, limit)
+
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def name_of(url: str) -> str:
+    """The dependency that a URL names: its host, and its port unless that is the scheme's own.
+    The clients of all languages name it so, and share its breaker."""
+    parts = urlsplit(url)
+    host = parts.hostname or "unknown"
+    usual = parts.port is None or parts.port == _DEFAULT_PORTS.get(parts.scheme)
+    return host if usual else f"{host}:{parts.port}"

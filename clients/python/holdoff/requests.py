@@ -13,7 +13,6 @@ too. A body that is a file or an iterator is sent once.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
-from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -89,7 +88,7 @@ class HoldoffAdapter(HTTPAdapter):
     def _name(self, request: requests.PreparedRequest) -> str:
         if callable(self._dependency):
             return self._dependency(request)
-        return self._dependency or urlsplit(request.url or "").hostname or "unknown"
+        return self._dependency or _http.name_of(request.url or "")
 
 
 def _limited(timeout: Any, limit: Optional[float]) -> Any:

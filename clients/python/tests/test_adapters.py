@@ -21,7 +21,7 @@ import holdoff.aio
 import holdoff.grpc
 import holdoff.httpx
 import holdoff.requests
-from holdoff import Reason
+from holdoff import _http, Reason
 
 
 class Shop(http.server.BaseHTTPRequestHandler):
@@ -277,3 +277,16 @@ def test_grpc_awaits(echo: Any) -> None:
     why = holdoff.stopped(error)
     assert why is not None and why.reason is Reason.RETRY_UNSAFE
     assert len(times) == 4
+
+
+def test_a_url_names_its_host_and_any_port_but_the_schemes_own() -> None:
+    names = {
+        "http://payments/charge": "payments",
+        "http://payments:80/": "payments",
+        "https://payments:443/": "payments",
+        "https://payments:80/": "payments:80",
+        "http://127.0.0.1:8080/a?b=c": "127.0.0.1:8080",
+        "http://[::1]:9000/": "::1:9000",
+        "": "unknown",
+    }
+    assert {url: _http.name_of(url) for url in names} == names
