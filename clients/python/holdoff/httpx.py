@@ -107,7 +107,11 @@ class AsyncHoldoffTransport(httpx.AsyncBaseTransport):
 def _question(
     request: httpx.Request, dependency: Optional[Dependency], settings: Settings
 ) -> tuple[str, Settings]:
-    name = dependency(request) if callable(dependency) else dependency or _http.name_of(str(request.url))
+    name = (
+        dependency(request)
+        if callable(dependency)
+        else dependency or _http.name_of(str(request.url))
+    )
     can_repeat = isinstance(request.stream, httpx.ByteStream)
     said: Any = {"classify": classify.http, **settings}
     return name, _http.settings(said, request.method, can_repeat)

@@ -21,7 +21,7 @@ import holdoff.aio
 import holdoff.grpc
 import holdoff.httpx
 import holdoff.requests
-from holdoff import _http, Reason
+from holdoff import Reason, _http
 
 
 class Shop(http.server.BaseHTTPRequestHandler):
