@@ -104,7 +104,7 @@ def test_httpx_raises_its_own_error_and_a_denial_as_one_of_its_own() -> None:
             client.get("http://127.0.0.1:1")
         why = holdoff.stopped(refused.value)
         assert why is not None and why.reason is Reason.ATTEMPTS_EXHAUSTED
-        broken_after_failures(own, "127.0.0.1")
+        broken_after_failures(own, "127.0.0.1:1")
         with pytest.raises(httpx.TransportError) as denied:
             client.get("http://127.0.0.1:1")
     assert isinstance(denied.value, holdoff.Denied)
@@ -152,7 +152,7 @@ def test_requests_raises_its_own_error_and_a_denial_as_one_of_its_own() -> None:
         assert not isinstance(refused.value, holdoff.Denied)
         why = holdoff.stopped(refused.value)
         assert why is not None and why.reason is Reason.ATTEMPTS_EXHAUSTED
-        broken_after_failures(own, "127.0.0.1")
+        broken_after_failures(own, "127.0.0.1:1")
         with pytest.raises(requests.ConnectionError) as denied:
             session.get("http://127.0.0.1:1", timeout=5)
     assert isinstance(denied.value, holdoff.Denied)
