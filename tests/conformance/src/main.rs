@@ -26,6 +26,9 @@ struct Arguments {
     /// Where the scenarios are.
     #[arg(long, default_value = "tests/conformance/scenarios")]
     scenarios: PathBuf,
+    /// A scenario that failed is not played once more, alone, before it counts as failed.
+    #[arg(long)]
+    once: bool,
     /// Prints the names of the scenarios.
     #[arg(long)]
     list: bool,
@@ -63,12 +66,30 @@ async fn play(arguments: &Arguments) -> anyhow::Result<usize> {
     let mut failed = 0;
     for command in &arguments.driver {
         let played = run::all(command, scenarios.clone(), settings, show).await?;
-        let bad = played.iter().filter(|one| !one.differences.is_empty());
-        let bad = bad.count();
-        println!("{bad} of {} scenarios failed: {command}", played.len());
-        failed += bad;
+        let mut bad = failures(&played);
+        if !arguments.once && !bad.is_empty() {
+            println!("again, one at a time, what a busy machine may have failed:");
+            let alone = Settings {
+                jobs: 1,
+                ..settings
+            };
+            let mut again = scenarios.clone();
+            again.retain(|scenario| bad.contains(&scenario.name));
+            bad = failures(&run::all(command, again, alone, show).await?);
+        }
+        println!(
+            "{} of {} scenarios failed: {command}",
+            bad.len(),
+            played.len()
+        );
+        failed += bad.len();
     }
     Ok(failed)
+}
+
+fn failures(played: &[Played]) -> Vec<String> {
+    let bad = played.iter().filter(|one| !one.differences.is_empty());
+    bad.map(|one| one.name.clone()).collect()
 }
 
 fn show(played: &Played) {
