@@ -10,12 +10,14 @@ mod inquiry;
 mod listing;
 mod observing;
 mod operators;
+mod overview;
 mod policies;
 mod push;
 mod questions;
 mod refusal;
 mod restore;
 mod sequences;
+mod traffic;
 mod upkeep;
 pub mod watchers;
 
@@ -33,10 +35,12 @@ pub use checks::{CheckAsk, Planned};
 pub use events::{Event, EventKind, Events};
 pub use inquiry::{Actor, Caller, Decision, Entry, Inquiry, Key, Made, Subject, Who};
 pub use listing::{Filter, Listing, Shown, ShownCheck};
+pub use overview::{Ahead, Glance};
 pub use policies::Policies;
 pub use push::{Pushed, SUBSCRIPTIONS_MAX};
 pub use refusal::Refusal;
 pub use restore::{Parts, Start};
+pub use traffic::{Followed, REASONS, Reporter, Traffic};
 pub use watchers::Watcher;
 
 use crate::{
@@ -72,6 +76,7 @@ pub struct Coordinator<S> {
     /// When overrides and holds end, so that nobody has to call for it to be told or forgotten.
     expiries: Mutex<std::collections::BTreeSet<(Time, DependencyId)>>,
     telemetry: Telemetry,
+    traffic: traffic::Tracks,
     /// Numbers candidates: each that is put gets another.
     candidates: std::sync::atomic::AtomicU64,
     trials: Trials,
@@ -158,6 +163,7 @@ impl<S: Store> Coordinator<S> {
             })
             .await?;
         self.count_answer(&answer, &ask);
+        self.traffic.answered(id, ask.caller, inquiry, &answer, context.now);
         let permit = answer
             .verdict
             .as_ref()
@@ -213,7 +219,10 @@ impl<S: Store> Coordinator<S> {
                         self.tell_changes(id, slot, Who::Caller(caller), context.now);
                         reported
                     })
-                    .await?
+                    .await
+                    .inspect(|reported| {
+                        self.traffic.tallied(id, reporter, caller, counts, *reported, context.now);
+                    })?
                 }
             };
             self.telemetry.add(Counter::Reported(reported));
@@ -296,7 +305,10 @@ impl<S: Store> Coordinator<S> {
             )
             .await;
         match taken {
-            Ok(reported) => Ok(reported),
+            Ok(reported) => {
+                self.traffic.ended(id, reporter, caller, outcome, reported, context.now);
+                Ok(reported)
+            }
             // Its record was idle and is gone, and all that could be said of it with it.
             Err(StoreError::Unknown) => Ok(Reported::Expired),
             Err(other) => Err(Refusal::Store(other)),

@@ -189,12 +189,12 @@ impl<S: Store> Coordinator<S> {
 
     /// A trip is listed only when it is durable. While the disk is in trouble, or hangs, it is
     /// listed all the same: hiding it would help nobody.
-    async fn durable_so_far(&self) {
+    pub async fn durable_so_far(&self) {
         let flushed = self.durable.flushed();
         let _ = tokio::time::timeout(super::operators::DURABLE_WITHIN, flushed).await;
     }
 
-    fn reading(&self) -> Context {
+    pub(super) fn reading(&self) -> Context {
         Context {
             now: self.clock.now(),
             sample: Sample::default(),
@@ -211,7 +211,7 @@ impl Filter<'_> {
     }
 }
 
-fn shown(slot: &Slot, context: &Context) -> Shown {
+pub(super) fn shown(slot: &Slot, context: &Context) -> Shown {
     Shown {
         namespace: slot.name.namespace.to_string(),
         name: slot.name.dependency.to_string(),
