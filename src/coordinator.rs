@@ -163,7 +163,8 @@ impl<S: Store> Coordinator<S> {
             })
             .await?;
         self.count_answer(&answer, &ask);
-        self.traffic.answered(id, ask.caller, inquiry, &answer, context.now);
+        self.traffic
+            .answered(id, ask.caller, inquiry, &answer, context.now);
         let permit = answer
             .verdict
             .as_ref()
@@ -221,7 +222,8 @@ impl<S: Store> Coordinator<S> {
                     })
                     .await
                     .inspect(|reported| {
-                        self.traffic.tallied(id, reporter, caller, counts, *reported, context.now);
+                        self.traffic
+                            .tallied(id, reporter, caller, counts, *reported, context.now);
                     })?
                 }
             };
@@ -306,7 +308,8 @@ impl<S: Store> Coordinator<S> {
             .await;
         match taken {
             Ok(reported) => {
-                self.traffic.ended(id, reporter, caller, outcome, reported, context.now);
+                self.traffic
+                    .ended(id, reporter, caller, outcome, reported, context.now);
                 Ok(reported)
             }
             // Its record was idle and is gone, and all that could be said of it with it.

@@ -93,6 +93,7 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     // Who reads where it listens may ask it to stop at once.
     let asked = main.block_on(async { StopSignals::heard() })?;
     announce(grpc_at, http_at)?;
+    let http = http.map(|listener| (listener, settings.http_hosts));
     main.block_on(until_stopped(&coordinator, http, asked, stop, stopped))?;
     join(workers, settings.drain);
     coordinator.end_recording();
@@ -281,16 +282,18 @@ impl StopSignals {
 
 async fn until_stopped<S: Store>(
     coordinator: &Arc<Coordinator<S>>,
-    http: Option<std::net::TcpListener>,
+    http: Option<(std::net::TcpListener, Vec<String>)>,
     mut asked: StopSignals,
     stop: watch::Sender<bool>,
     stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
+    let (http, hosts) = http.unzip();
+    let (room, hosts) = (descriptors_max() / 5, hosts.unwrap_or_default());
     tokio::select! {
         () = coordinator.publish_events() => {}
         () = coordinator.end_overrides() => {}
         () = coordinator.drop_idle() => {}
-        served = http::serve(http, descriptors_max() / 5, Arc::clone(coordinator), stopped) => served?,
+        served = http::serve(http, room, hosts, Arc::clone(coordinator), stopped) => served?,
         _ = asked.terminate.recv() => {}
         _ = asked.interrupt.recv() => {}
     }

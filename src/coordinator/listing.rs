@@ -145,10 +145,10 @@ impl<S: Store> Coordinator<S> {
         let in_force = self.policies.in_force();
         let settings = in_force.set.namespace(key.namespace);
         let settings = settings.ok_or(Refusal::UnknownNamespace(key.namespace.to_owned()))?;
-        if !settings
-            .names()
-            .iter()
-            .any(|name| **name == *key.dependency)
+        let names = settings.names();
+        if names
+            .binary_search_by(|name| (**name).cmp(key.dependency))
+            .is_err()
         {
             return Err(Refusal::UnknownDependency {
                 namespace: key.namespace.to_owned(),

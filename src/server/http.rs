@@ -1,4 +1,4 @@
-//! Liveness, readiness and metrics over HTTP, for whoever has no gRPC.
+//! Liveness, readiness and metrics over HTTP, for whoever has no gRPC, and the dashboard.
 
 use std::sync::Arc;
 
@@ -6,7 +6,12 @@ use axum::{Router, extract::State, http::StatusCode, routing::get};
 use tokio::sync::watch;
 
 use super::brief::Brief;
-use crate::{coordinator::Coordinator, store::Store};
+use crate::{
+    coordinator::Coordinator,
+    dashboard::{Dashboard, Place},
+    entropy::Entropy,
+    store::Store,
+};
 
 /// Serves `room` connections at once until it is stopped; for ever where there is no listener.
 ///
@@ -15,6 +20,7 @@ use crate::{coordinator::Coordinator, store::Store};
 pub async fn serve<S: Store>(
     listener: Option<std::net::TcpListener>,
     room: usize,
+    hosts: Vec<String>,
     coordinator: Arc<Coordinator<S>>,
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
@@ -22,18 +28,33 @@ pub async fn serve<S: Store>(
         return std::future::pending().await;
     };
     let listener = tokio::net::TcpListener::from_std(listener)?;
+    let [front, back] = [Entropy::System.key(), Entropy::System.key()];
+    let mut secret = [0; 32];
+    secret[..16].copy_from_slice(&front);
+    secret[16..].copy_from_slice(&back);
+    let place = Place {
+        address: listener.local_addr()?.ip(),
+        hosts,
+        // Pages that stay open leave room for whoever scrapes or probes.
+        pages_max: room.min(super::brief::ROOM_MAX) / 2,
+        secret,
+    };
+    let dashboard = Dashboard::new(Arc::clone(&coordinator), place, stopped.clone());
     let routes = Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready::<S>))
         .route("/metrics", get(metrics::<S>))
-        .with_state(coordinator);
+        .with_state(coordinator)
+        .merge(dashboard.routes());
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
-    axum::serve(Brief::new(listener, room), routes)
-        .with_graceful_shutdown(stop)
-        .await?;
+    let served = axum::serve(Brief::new(listener, room), routes).with_graceful_shutdown(stop);
+    tokio::select! {
+        served = served => served?,
+        () = dashboard.run() => {}
+    }
     Ok(())
 }
 

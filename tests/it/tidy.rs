@@ -86,10 +86,22 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "dashboard",
+        &[
+            "clock",
+            "coordinator",
+            "durable",
+            "entropy",
+            "policy",
+            "store",
+        ],
+    ),
+    (
         "server",
         &[
             "clock",
             "coordinator",
+            "dashboard",
             "durable",
             "entropy",
             "grpc",

@@ -92,7 +92,9 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
         trips: u64::from(breaker.past().trips),
         caller_faults: breaker.faults() as u32,
         shadow: (policy.breaker.mode == Mode::Shadow).then(|| record.inner_state(now)),
-        planned: (first.into_iter().chain(ahead)).map(|(_, places)| u64::from(places)).sum(),
+        planned: (first.into_iter().chain(ahead))
+            .map(|(_, places)| u64::from(places))
+            .sum(),
         next_planned: first.map(|(at, _)| now.until(at)),
         curve: (state == State::Recovering)
             .then(|| record.ramp().map(|ramp| ramp.curve(now)))

@@ -1,0 +1,157 @@
+//! The dashboard: pages for operators over the same coordinator that gRPC uses.
+//!
+//! The page itself is static and stands in `assets/`; it gets all it shows over one stream and
+//! changes things by two requests, one that says what would happen and one that does it. It
+//! knows nothing of gRPC. It writes no page on the server, since names and reasons are other
+//! people's texts and a page that never puts text into markup cannot be made to run it.
+
+mod act;
+mod asked;
+mod assets;
+mod chart;
+mod detail;
+mod feed;
+mod guard;
+mod history;
+mod producer;
+mod row;
+mod stream;
+mod words;
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use axum::{
+    Router, middleware,
+    response::Redirect,
+    routing::{get, post},
+};
+use tokio::sync::{Semaphore, watch};
+
+use self::{feed::Feed, guard::Guard, history::Histories};
+use crate::{coordinator::Coordinator, store::Store};
+
+/// An order is short.
+const ORDER_BYTES_MAX: usize = 16 * 1024;
+
+/// What the dashboard needs to know of where it is served.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Where HTTP listens.
+    pub address: IpAddr,
+    /// Names that browsers may know it by, besides those of loopback and the address.
+    pub hosts: Vec<String>,
+    /// Pages that may be open at once.
+    pub pages_max: usize,
+    /// A secret of this run, which tokens of pages are made with.
+    pub secret: [u8; 32],
+}
+
+/// See the module. Cloning gives another handle.
+#[derive(Debug)]
+pub struct Dashboard<S> {
+    inner: Arc<Inner<S>>,
+}
+
+#[derive(Debug)]
+struct Inner<S> {
+    coordinator: Arc<Coordinator<S>>,
+    guard: Guard,
+    assets: assets::Assets,
+    histories: Histories,
+    /// One a namespace, while a page shows it.
+    feeds: Mutex<HashMap<String, Arc<Feed>>>,
+    places: Arc<Semaphore>,
+    stopped: watch::Receiver<bool>,
+}
+
+impl<S> Clone for Dashboard<S> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+}
+
+impl<S: Store> Dashboard<S> {
+    pub fn new(
+        coordinator: Arc<Coordinator<S>>,
+        place: Place,
+        stopped: watch::Receiver<bool>,
+    ) -> Self {
+        let inner = Inner {
+            places: Arc::new(Semaphore::new(place.pages_max.max(1))),
+            guard: Guard::new(place),
+            assets: assets::Assets::default(),
+            histories: Histories::default(),
+            feeds: Mutex::default(),
+            coordinator,
+            stopped,
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// What it answers, behind its guard.
+    pub fn routes(&self) -> Router {
+        Router::new()
+            .route("/", get(|| async { Redirect::temporary("/dashboard/") }))
+            .route(
+                "/dashboard",
+                get(|| async { Redirect::temporary("/dashboard/") }),
+            )
+            .route("/dashboard/", get(assets::page::<S>))
+            .route("/dashboard/assets/{name}", get(assets::asset::<S>))
+            .route("/dashboard/stream", get(stream::stream::<S>))
+            .route("/dashboard/namespaces", get(detail::namespaces::<S>))
+            .route("/dashboard/policy", get(detail::policy::<S>))
+            .route("/dashboard/history", get(detail::history::<S>))
+            .route("/dashboard/chart/{name}", get(chart::chart::<S>))
+            .route("/dashboard/plan", post(act::plan::<S>))
+            .route("/dashboard/act", post(act::act::<S>))
+            .layer(axum::extract::DefaultBodyLimit::max(ORDER_BYTES_MAX))
+            .layer(middleware::from_fn_with_state(
+                self.clone(),
+                guard::guard::<S>,
+            ))
+            .with_state(self.clone())
+    }
+
+    /// Keeps histories, for ever.
+    pub async fn run(&self) {
+        self.inner.histories.keep(&self.inner.coordinator).await;
+    }
+
+    /// The feed of a namespace, begun where there is none.
+    fn feed(&self, namespace: &str) -> Arc<Feed> {
+        let mut feeds = self.inner.feeds();
+        if let Some(feed) = feeds.get(namespace) {
+            return Arc::clone(feed);
+        }
+        let feed = Arc::new(Feed::new(namespace, self.inner.guard.nonce()));
+        feeds.insert(namespace.to_owned(), Arc::clone(&feed));
+        tokio::spawn(producer::produce(self.clone(), Arc::clone(&feed)));
+        feed
+    }
+
+    /// Ends a feed that nobody reads; false: somebody has begun to.
+    fn end_feed(&self, feed: &Arc<Feed>) -> bool {
+        let mut feeds = self.inner.feeds();
+        // A page takes its handle under this lock, so none can come between.
+        let unread = !feed.is_read();
+        if unread {
+            feeds.remove(feed.namespace());
+        }
+        unread
+    }
+}
+
+impl<S> Inner<S> {
+    fn feeds(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Feed>>> {
+        self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
