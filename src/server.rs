@@ -20,6 +20,7 @@ use tonic::transport::Server;
 use tower::util::MapResponseLayer;
 
 use crate::{
+    access::Access,
     clock::Clock,
     coordinator::{Coordinator, Parts},
     durable::{Durable, Opened, PermitKey, Start},
@@ -93,7 +94,15 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     // Who reads where it listens may ask it to stop at once.
     let asked = main.block_on(async { StopSignals::heard() })?;
     announce(grpc_at, http_at)?;
-    main.block_on(until_stopped(&coordinator, http, asked, stop, stopped))?;
+    let access = Arc::new(Access::open());
+    let serve_http = http::serve(
+        http,
+        descriptors_max() / 5,
+        Arc::clone(&coordinator),
+        access,
+        stopped,
+    );
+    main.block_on(until_stopped(&coordinator, serve_http, asked, stop))?;
     join(workers, settings.drain);
     coordinator.end_recording();
     main.block_on(coordinator.durable().close(coordinator.wall_now()))?;
@@ -281,16 +290,15 @@ impl StopSignals {
 
 async fn until_stopped<S: Store>(
     coordinator: &Arc<Coordinator<S>>,
-    http: Option<std::net::TcpListener>,
+    serve_http: impl Future<Output = anyhow::Result<()>>,
     mut asked: StopSignals,
     stop: watch::Sender<bool>,
-    stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     tokio::select! {
         () = coordinator.publish_events() => {}
         () = coordinator.end_overrides() => {}
         () = coordinator.drop_idle() => {}
-        served = http::serve(http, descriptors_max() / 5, Arc::clone(coordinator), stopped) => served?,
+        served = serve_http => served?,
         _ = asked.terminate.recv() => {}
         _ = asked.interrupt.recv() => {}
     }

@@ -2,11 +2,19 @@
 
 use std::sync::Arc;
 
-use axum::{Router, extract::State, http::StatusCode, routing::get};
+use axum::{
+    extract::State,
+    http::StatusCode,
+    routing::{MethodRouter, get},
+};
 use tokio::sync::watch;
 
 use super::brief::Brief;
-use crate::{coordinator::Coordinator, store::Store};
+use crate::{
+    access::{self, Access, Needs, Page, Role},
+    coordinator::Coordinator,
+    store::Store,
+};
 
 /// Serves `room` connections at once until it is stopped; for ever where there is no listener.
 ///
@@ -16,17 +24,14 @@ pub async fn serve<S: Store>(
     listener: Option<std::net::TcpListener>,
     room: usize,
     coordinator: Arc<Coordinator<S>>,
+    access: Arc<Access>,
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let Some(listener) = listener else {
         return std::future::pending().await;
     };
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let routes = Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(ready::<S>))
-        .route("/metrics", get(metrics::<S>))
-        .with_state(coordinator);
+    let routes = access::router(pages(&coordinator), &access);
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
@@ -35,6 +40,20 @@ pub async fn serve<S: Store>(
         .with_graceful_shutdown(stop)
         .await?;
     Ok(())
+}
+
+/// Every page, with what it needs. The counters are those of all namespaces together.
+pub fn pages<S: Store>(coordinator: &Arc<Coordinator<S>>) -> Vec<Page> {
+    let with = |handler: MethodRouter<_>| handler.with_state(Arc::clone(coordinator));
+    vec![
+        Page::new("/healthz", Needs::Nothing, get(|| async { "ok\n" })),
+        Page::new("/readyz", Needs::Nothing, with(get(ready::<S>))),
+        Page::new(
+            "/metrics",
+            Needs::Everywhere(Role::Viewer),
+            with(get(metrics::<S>)),
+        ),
+    ]
 }
 
 /// A disk in trouble does not stop decisions, so it does not take the service out.
