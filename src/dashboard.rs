@@ -25,14 +25,21 @@ use std::{
 };
 
 use axum::{
-    Router, middleware,
+    extract::DefaultBodyLimit,
+    http::StatusCode,
+    middleware,
     response::Redirect,
     routing::{get, post},
 };
 use tokio::sync::{Semaphore, watch};
 
-use self::{feed::Feed, guard::Guard, history::Histories};
-use crate::{coordinator::Coordinator, store::Store};
+pub use self::guard::with_headers;
+use self::{act::Refused, feed::Feed, guard::Guard, history::Histories};
+use crate::{
+    access::{Access, Needs, Page, Principal, Role},
+    coordinator::Coordinator,
+    store::Store,
+};
 
 /// An order is short.
 const ORDER_BYTES_MAX: usize = 16 * 1024;
@@ -59,6 +66,7 @@ pub struct Dashboard<S> {
 #[derive(Debug)]
 struct Inner<S> {
     coordinator: Arc<Coordinator<S>>,
+    access: Arc<Access>,
     guard: Guard,
     assets: assets::Assets,
     histories: Histories,
@@ -79,6 +87,7 @@ impl<S> Clone for Dashboard<S> {
 impl<S: Store> Dashboard<S> {
     pub fn new(
         coordinator: Arc<Coordinator<S>>,
+        access: Arc<Access>,
         place: Place,
         stopped: watch::Receiver<bool>,
     ) -> Self {
@@ -89,6 +98,7 @@ impl<S: Store> Dashboard<S> {
             histories: Histories::default(),
             feeds: Mutex::default(),
             coordinator,
+            access,
             stopped,
         };
         Self {
@@ -96,29 +106,51 @@ impl<S: Store> Dashboard<S> {
         }
     }
 
-    /// What it answers, behind its guard.
-    pub fn routes(&self) -> Router {
-        Router::new()
-            .route("/", get(|| async { Redirect::temporary("/dashboard/") }))
-            .route(
-                "/dashboard",
-                get(|| async { Redirect::temporary("/dashboard/") }),
-            )
-            .route("/dashboard/", get(assets::page::<S>))
-            .route("/dashboard/assets/{name}", get(assets::asset::<S>))
-            .route("/dashboard/stream", get(stream::stream::<S>))
-            .route("/dashboard/namespaces", get(detail::namespaces::<S>))
-            .route("/dashboard/policy", get(detail::policy::<S>))
-            .route("/dashboard/history", get(detail::history::<S>))
-            .route("/dashboard/chart/{name}", get(chart::chart::<S>))
-            .route("/dashboard/plan", post(act::plan::<S>))
-            .route("/dashboard/act", post(act::act::<S>))
-            .layer(axum::extract::DefaultBodyLimit::max(ORDER_BYTES_MAX))
-            .layer(middleware::from_fn_with_state(
-                self.clone(),
-                guard::guard::<S>,
-            ))
-            .with_state(self.clone())
+    /// What it answers, behind its guard. The page and what it is made of hold nothing that is
+    /// anybody's: who may see or do what is looked at where something is asked for.
+    pub fn pages(&self) -> Vec<Page> {
+        let home = || get(|| async { Redirect::temporary("/dashboard/") });
+        let (viewer, operator) = (Needs::Role(Role::Viewer), Needs::Role(Role::Operator));
+        let pages = [
+            ("/", Needs::Nothing, home()),
+            ("/dashboard", Needs::Nothing, home()),
+            ("/dashboard/", Needs::Nothing, get(assets::page::<S>)),
+            (
+                "/dashboard/assets/{name}",
+                Needs::Nothing,
+                get(assets::asset::<S>),
+            ),
+            ("/dashboard/stream", viewer, get(stream::stream::<S>)),
+            (
+                "/dashboard/namespaces",
+                Needs::Somewhere(Role::Viewer),
+                get(detail::namespaces::<S>),
+            ),
+            ("/dashboard/policy", viewer, get(detail::policy::<S>)),
+            ("/dashboard/history", viewer, get(detail::history::<S>)),
+            ("/dashboard/chart/{name}", viewer, get(chart::chart::<S>)),
+            ("/dashboard/plan", operator, post(act::plan::<S>)),
+            ("/dashboard/act", operator, post(act::act::<S>)),
+        ];
+        let guard = middleware::from_fn_with_state(self.clone(), guard::guard::<S>);
+        let guarded = pages.into_iter().map(|(path, needs, handler)| {
+            let handler = handler
+                .layer(DefaultBodyLimit::max(ORDER_BYTES_MAX))
+                .layer(guard.clone())
+                .with_state(self.clone());
+            Page::new(path, needs, handler)
+        });
+        guarded.collect()
+    }
+
+    /// Whether a principal may do this in a namespace.
+    ///
+    /// # Errors
+    /// It may not.
+    fn authorize(&self, principal: &Principal, role: Role, namespace: &str) -> Result<(), Refused> {
+        let needs = Needs::Role(role);
+        let held = self.inner.access.authorize(principal, needs, namespace);
+        held.map_err(|forbidden| Refused::new(StatusCode::FORBIDDEN, forbidden.to_string()))
     }
 
     /// Keeps histories, for ever.

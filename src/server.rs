@@ -20,6 +20,7 @@ use tonic::transport::Server;
 use tower::util::MapResponseLayer;
 
 use crate::{
+    access::Access,
     clock::Clock,
     coordinator::{Coordinator, Parts},
     durable::{Durable, Opened, PermitKey, Start},
@@ -93,8 +94,16 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     // Who reads where it listens may ask it to stop at once.
     let asked = main.block_on(async { StopSignals::heard() })?;
     announce(grpc_at, http_at)?;
-    let http = http.map(|listener| (listener, settings.http_hosts));
-    main.block_on(until_stopped(&coordinator, http, asked, stop, stopped))?;
+    let access = Arc::new(Access::open());
+    let serve_http = http::serve(
+        http,
+        descriptors_max() / 5,
+        settings.http_hosts,
+        Arc::clone(&coordinator),
+        access,
+        stopped,
+    );
+    main.block_on(until_stopped(&coordinator, serve_http, asked, stop))?;
     join(workers, settings.drain);
     coordinator.end_recording();
     main.block_on(coordinator.durable().close(coordinator.wall_now()))?;
@@ -282,18 +291,15 @@ impl StopSignals {
 
 async fn until_stopped<S: Store>(
     coordinator: &Arc<Coordinator<S>>,
-    http: Option<(std::net::TcpListener, Vec<String>)>,
+    serve_http: impl Future<Output = anyhow::Result<()>>,
     mut asked: StopSignals,
     stop: watch::Sender<bool>,
-    stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
-    let (http, hosts) = http.unzip();
-    let (room, hosts) = (descriptors_max() / 5, hosts.unwrap_or_default());
     tokio::select! {
         () = coordinator.publish_events() => {}
         () = coordinator.end_overrides() => {}
         () = coordinator.drop_idle() => {}
-        served = http::serve(http, room, hosts, Arc::clone(coordinator), stopped) => served?,
+        served = serve_http => served?,
         _ = asked.terminate.recv() => {}
         _ = asked.interrupt.recv() => {}
     }

@@ -8,7 +8,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    Json,
+    Extension, Json,
     body::Bytes,
     extract::State,
     http::{StatusCode, header},
@@ -25,6 +25,7 @@ use super::{
     words,
 };
 use crate::{
+    access::{Principal, Role},
     coordinator::{Actor, Coordinator, Key, Refusal, Shown},
     durable::DurableError,
     store::Store,
@@ -122,9 +123,11 @@ impl From<Refusal> for Refused {
 /// What the order lacks, or why it cannot be carried out.
 pub async fn plan<S: Store>(
     State(dashboard): State<Dashboard<S>>,
+    Extension(principal): Extension<Principal>,
     body: Bytes,
 ) -> Result<Json<Value>, Refused> {
     let order = read(&body)?;
+    dashboard.authorize(&principal, Role::Operator, &order.namespace)?;
     let shown = dashboard.inner.coordinator.get(order.key()).await?;
     order.applies_to(&shown)?;
     let view = &shown.view;
@@ -141,6 +144,8 @@ pub async fn plan<S: Store>(
         "effect": order.effect(&shown, calls),
         "undo": order.undo(&shown).is_some(),
         "confirm": order.must_be_typed().then_some(&order.dependency),
+        // `null`: whoever acts must say who it is.
+        "owner": principal.name(),
     })))
 }
 
@@ -150,10 +155,16 @@ pub async fn plan<S: Store>(
 /// Nothing was done, and why.
 pub async fn act<S: Store>(
     State(dashboard): State<Dashboard<S>>,
+    Extension(principal): Extension<Principal>,
     body: Bytes,
 ) -> Result<Json<Value>, Refused> {
     let mut order = read(&body)?;
-    order.owner = asked::text("owner", &order.owner, OWNER_MAX)?.to_owned();
+    dashboard.authorize(&principal, Role::Operator, &order.namespace)?;
+    order.owner = match principal.name() {
+        // Who has a name here is written down under it.
+        Some(name) => name.to_owned(),
+        None => asked::text("owner", &order.owner, OWNER_MAX)?.to_owned(),
+    };
     order.reason = asked::text("reason", &order.reason, REASON_MAX)?.to_owned();
     let coordinator = Arc::clone(&dashboard.inner.coordinator);
     let before = coordinator.get(order.key()).await?;

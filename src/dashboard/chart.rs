@@ -5,6 +5,7 @@
 //! differ by their strokes too, for those who see few colours.
 
 use axum::{
+    Extension,
     extract::{Path, Query, State},
     http::{StatusCode, header},
     response::{IntoResponse, Response},
@@ -22,6 +23,7 @@ use super::{
     words,
 };
 use crate::{
+    access::{Principal, Role},
     clock,
     coordinator::{Ahead, Shown},
     store::Store,
@@ -81,6 +83,7 @@ type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBacke
 /// Bad names, an unknown chart or dependency.
 pub async fn chart<S: Store>(
     State(dashboard): State<Dashboard<S>>,
+    Extension(principal): Extension<Principal>,
     Path(name): Path<String>,
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, Refused> {
@@ -89,6 +92,7 @@ pub async fn chart<S: Store>(
         dependency: wanted.dependency,
     };
     let (asked, theme) = (asked.checked()?, wanted.theme);
+    dashboard.authorize(&principal, Role::Viewer, &asked.namespace)?;
     if !WIDTHS.contains(&wanted.width) {
         return Err(bad("width", &wanted.width.to_string(), "240 to 1600"));
     }

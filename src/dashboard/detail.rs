@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{Query, State},
 };
 use bytes::Bytes;
@@ -20,6 +20,7 @@ use super::{
     words,
 };
 use crate::{
+    access::{Principal, Role},
     coordinator::{Coordinator, Event, Reporter, Shown, Traffic},
     store::Store,
 };
@@ -212,9 +213,11 @@ fn reporter(reporter: &Reporter) -> Value {
 /// Bad names.
 pub async fn history<S: Store>(
     State(dashboard): State<Dashboard<S>>,
+    Extension(principal): Extension<Principal>,
     Query(asked): Query<Asked>,
 ) -> Result<Json<Value>, Refused> {
     let asked = asked.checked()?;
+    dashboard.authorize(&principal, Role::Viewer, &asked.namespace)?;
     let points = dashboard.inner.histories.points(asked.key());
     let rows = points.windows(2).map(|pair| {
         let rates = Rates::between(&pair[0], &pair[1]);
@@ -266,9 +269,11 @@ impl Rates {
 /// Bad names, or no such namespace.
 pub async fn policy<S: Store>(
     State(dashboard): State<Dashboard<S>>,
+    Extension(principal): Extension<Principal>,
     Query(asked): Query<Asked>,
 ) -> Result<Json<Value>, Refused> {
     let asked = asked.checked()?;
+    dashboard.authorize(&principal, Role::Viewer, &asked.namespace)?;
     let (document, values) = dashboard.inner.coordinator.explain_policy(asked.key())?;
     let values = values
         .iter()
@@ -279,7 +284,12 @@ pub async fn policy<S: Store>(
     })))
 }
 
-/// The namespaces that can be shown.
-pub async fn namespaces<S: Store>(State(dashboard): State<Dashboard<S>>) -> Json<Value> {
-    Json(json!(dashboard.inner.coordinator.namespaces()))
+/// The namespaces that somebody may look at.
+pub async fn namespaces<S: Store>(
+    State(dashboard): State<Dashboard<S>>,
+    Extension(principal): Extension<Principal>,
+) -> Json<Value> {
+    let mut names = dashboard.inner.coordinator.namespaces();
+    names.retain(|name| dashboard.authorize(&principal, Role::Viewer, name).is_ok());
+    Json(json!(names))
 }

@@ -10,9 +10,10 @@
 use std::net::IpAddr;
 
 use axum::{
+    Router,
     extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
-    middleware::Next,
+    middleware::{self, Next},
     response::{IntoResponse, Response},
 };
 use sha2::{Digest, Sha256};
@@ -51,7 +52,7 @@ pub struct Guard {
     place: Place,
 }
 
-/// Lets a request through, or answers it; see the module.
+/// Lets a request through or answers it; see the module.
 pub async fn guard<S: Store>(
     State(dashboard): State<Dashboard<S>>,
     request: Request,
@@ -59,18 +60,24 @@ pub async fn guard<S: Store>(
 ) -> Response {
     let guard = &dashboard.inner.guard;
     let now = super::row::millis(dashboard.inner.coordinator.now());
-    let mut response = match guard.admits(request.method(), request.headers(), request.uri(), now) {
+    match guard.admits(request.method(), request.headers(), request.uri(), now) {
         Ok(()) => next.run(request).await,
         Err(refused) => refused.into_response(),
-    };
-    let headers = response.headers_mut();
-    for (name, value) in HEADERS {
-        headers.insert(name, HeaderValue::from_static(value));
     }
-    headers
-        .entry(header::CACHE_CONTROL)
-        .or_insert(HeaderValue::from_static("no-store"));
-    response
+}
+
+/// Puts the headers on whatever is answered, refusals too.
+pub fn with_headers(routes: Router) -> Router {
+    routes.layer(middleware::map_response(|mut response: Response| async {
+        let headers = response.headers_mut();
+        for (name, value) in HEADERS {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        headers
+            .entry(header::CACHE_CONTROL)
+            .or_insert(HeaderValue::from_static("no-store"));
+        response
+    }))
 }
 
 impl Guard {

@@ -5,6 +5,7 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
+    Extension,
     body::Body,
     extract::{Query, State},
     http::{HeaderMap, HeaderName, StatusCode, header},
@@ -26,7 +27,11 @@ use super::{
     feed::Reading,
     row,
 };
-use crate::{coordinator::Key, store::Store};
+use crate::{
+    access::{Principal, Role},
+    coordinator::Key,
+    store::Store,
+};
 
 /// A page that has not heard anything for some of these is stale, and says so.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
@@ -53,11 +58,13 @@ pub struct Shows {
 /// Bad names, an unknown namespace, or too many open pages.
 pub async fn stream<S: Store>(
     State(dashboard): State<Dashboard<S>>,
+    Extension(principal): Extension<Principal>,
     Query(shows): Query<Shows>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
     let coordinator = &dashboard.inner.coordinator;
     let namespace = asked::namespace(&shows.namespace)?.to_owned();
+    dashboard.authorize(&principal, Role::Viewer, &namespace)?;
     if !coordinator.has_namespace(&namespace) {
         let problem = format!("there is no namespace `{namespace}`");
         return Err(Refused::new(StatusCode::NOT_FOUND, problem));

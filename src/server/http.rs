@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
-use axum::{Router, extract::State, http::StatusCode, routing::get};
+use axum::{
+    extract::State,
+    http::StatusCode,
+    routing::{MethodRouter, get},
+};
 use tokio::sync::watch;
 
 use super::brief::Brief;
 use crate::{
+    access::{self, Access, Needs, Page, Role},
     coordinator::Coordinator,
-    dashboard::{Dashboard, Place},
+    dashboard::{self, Dashboard, Place},
     entropy::Entropy,
     store::Store,
 };
@@ -22,6 +27,7 @@ pub async fn serve<S: Store>(
     room: usize,
     hosts: Vec<String>,
     coordinator: Arc<Coordinator<S>>,
+    access: Arc<Access>,
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let Some(listener) = listener else {
@@ -39,13 +45,15 @@ pub async fn serve<S: Store>(
         pages_max: room.min(super::brief::ROOM_MAX) / 2,
         secret,
     };
-    let dashboard = Dashboard::new(Arc::clone(&coordinator), place, stopped.clone());
-    let routes = Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(ready::<S>))
-        .route("/metrics", get(metrics::<S>))
-        .with_state(coordinator)
-        .merge(dashboard.routes());
+    let dashboard = Dashboard::new(
+        Arc::clone(&coordinator),
+        Arc::clone(&access),
+        place,
+        stopped.clone(),
+    );
+    let mut pages = pages(&coordinator);
+    pages.extend(dashboard.pages());
+    let routes = dashboard::with_headers(access::router(pages, &access));
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
@@ -56,6 +64,20 @@ pub async fn serve<S: Store>(
         () = dashboard.run() => {}
     }
     Ok(())
+}
+
+/// Every page, with what it needs. The counters are those of all namespaces together.
+pub fn pages<S: Store>(coordinator: &Arc<Coordinator<S>>) -> Vec<Page> {
+    let with = |handler: MethodRouter<_>| handler.with_state(Arc::clone(coordinator));
+    vec![
+        Page::new("/healthz", Needs::Nothing, get(|| async { "ok\n" })),
+        Page::new("/readyz", Needs::Nothing, with(get(ready::<S>))),
+        Page::new(
+            "/metrics",
+            Needs::Everywhere(Role::Viewer),
+            with(get(metrics::<S>)),
+        ),
+    ]
 }
 
 /// A disk in trouble does not stop decisions, so it does not take the service out.

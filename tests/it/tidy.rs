@@ -53,6 +53,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
     ("permit", &[]),
     ("policy", &[]),
+    ("access", &["clock", "policy", "telemetry"]),
     ("durable", &[]),
     ("candidate", &["policy"]),
     ("comparison", &["candidate", "clock", "proto"]),
@@ -76,6 +77,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "grpc",
         &[
+            "access",
             "clock",
             "comparison",
             "coordinator",
@@ -88,6 +90,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "dashboard",
         &[
+            "access",
             "clock",
             "coordinator",
             "durable",
@@ -99,6 +102,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "server",
         &[
+            "access",
             "clock",
             "coordinator",
             "dashboard",
@@ -115,6 +119,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
+            "access",
             "candidate",
             "clock",
             "comparison",
