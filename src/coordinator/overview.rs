@@ -35,6 +35,11 @@ impl<S: Store> Coordinator<S> {
         self.clock.now()
     }
 
+    /// When this run began; of what was before nothing is shown.
+    pub fn started(&self) -> Time {
+        self.restarted.at
+    }
+
     /// Rises with each change of the policies.
     pub fn policies_changed(&self) -> u32 {
         self.generation.load(Ordering::Acquire)

@@ -29,7 +29,8 @@ use crate::{
     store::Store,
 };
 
-const SECONDS: f64 = 600.0;
+/// What is shown of the past, in minutes.
+const MINUTES: f64 = 10.0;
 const HEIGHT: u32 = 170;
 const HEIGHT_OF_STATES: u32 = 66;
 const WIDTHS: std::ops::RangeInclusive<u32> = 240..=1_600;
@@ -55,7 +56,7 @@ enum Theme {
     Dark,
 }
 
-/// A stretch of one state, in seconds before now.
+/// A stretch of one state, in minutes before now.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Stretch {
     from: f64,
@@ -109,7 +110,8 @@ pub async fn chart<S: Store>(
                 let (from, to) = event.states?;
                 Some((ago(clock::of_wall(event.time), shown.now), from, to))
             });
-            let stretches = stretches(&moves.collect::<Vec<_>>(), &shown);
+            let started = ago(inner.coordinator.started(), shown.now);
+            let stretches = stretches(&moves.collect::<Vec<_>>(), &shown, started);
             svg(size(HEIGHT_OF_STATES), |area| {
                 states(area, &stretches, theme)
             })
@@ -187,17 +189,17 @@ fn lines(name: &str, points: &[Point], now: Time, theme: Theme) -> Option<(Vec<L
 }
 
 /// The states of the last ten minutes, oldest first, from the moves between them.
-fn stretches(moves: &[(f64, Breaker, Breaker)], shown: &Shown) -> Vec<Stretch> {
+fn stretches(moves: &[(f64, Breaker, Breaker)], shown: &Shown, started: f64) -> Vec<Stretch> {
     let mut stretches = Vec::new();
-    let since = -(shown.view.in_state_for.as_secs_f64());
+    let since = -shown.view.in_state_for.as_secs_f64() / 60.0;
     // Before the first move nothing is known but what it moved from.
     let mut at = match moves.first() {
-        Some(_) => -SECONDS,
-        None => since.max(-SECONDS),
+        Some(_) => started.max(-MINUTES),
+        None => since.max(-MINUTES),
     };
     let mut state = moves.first().map_or(shown.view.state, |(_, from, _)| *from);
     for (when, _, to) in moves {
-        let when = when.clamp(-SECONDS, 0.0);
+        let when = when.clamp(-MINUTES, 0.0);
         if when > at {
             stretches.push(Stretch {
                 from: at,
@@ -255,14 +257,14 @@ fn plot(area: &Area<'_>, lines: &[Line], unit: Unit, theme: Theme) -> Drawn<'sta
         .margin_right(14)
         .x_label_area_size(24)
         .y_label_area_size(48)
-        .build_cartesian_2d(-SECONDS..0.0, 0.0..top)
+        .build_cartesian_2d(-MINUTES..0.0, 0.0..top)
         .map_err(owned)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
         .x_labels(6)
         .y_labels(4)
-        .label_style(("sans-serif", 12).into_font().color(&ink(theme)))
+        .label_style(("sans-serif", 15).into_font().color(&ink(theme)))
         .axis_style(GREY.mix(0.5))
         .bold_line_style(GREY.mix(0.25))
         .light_line_style(GREY.mix(0.0))
@@ -272,7 +274,7 @@ fn plot(area: &Area<'_>, lines: &[Line], unit: Unit, theme: Theme) -> Drawn<'sta
         .map_err(owned)?;
     for line in lines {
         let points = line.points.iter().copied();
-        let points = points.filter(|(x, _)| (-SECONDS..=0.0).contains(x));
+        let points = points.filter(|(x, _)| (-MINUTES..=0.0).contains(x));
         let stroke = line.colour.stroke_width(2);
         match line.stroke {
             Stroke::Plain => chart
@@ -299,14 +301,14 @@ fn states(area: &Area<'_>, stretches: &[Stretch], theme: Theme) -> Drawn<'static
         .margin_left(54)
         .margin_right(14)
         .x_label_area_size(24)
-        .build_cartesian_2d(-SECONDS..0.0, 0.0..1.0)
+        .build_cartesian_2d(-MINUTES..0.0, 0.0..1.0)
         .map_err(owned)?;
     chart
         .configure_mesh()
         .disable_mesh()
         .disable_y_axis()
         .x_labels(6)
-        .label_style(("sans-serif", 12).into_font().color(&ink(theme)))
+        .label_style(("sans-serif", 15).into_font().color(&ink(theme)))
         .axis_style(GREY.mix(0.5))
         .x_label_formatter(&minutes)
         .draw()
@@ -316,18 +318,18 @@ fn states(area: &Area<'_>, stretches: &[Stretch], theme: Theme) -> Drawn<'static
         Rectangle::new(corners, colour(stretch.state, theme).filled())
     });
     chart.draw_series(bands).map_err(owned)?;
-    let per_second = f64::from(width.saturating_sub(74)) / SECONDS;
+    let per_minute = f64::from(width.saturating_sub(74)) / MINUTES;
     let wide = stretches.iter().filter(|stretch| {
         let word = words::state(stretch.state).len() as f64 * LETTER + 12.0;
-        (stretch.to - stretch.from) * per_second > word
+        (stretch.to - stretch.from) * per_minute > word
     });
     let on_band = match theme {
         Theme::Light => RGBColor(0xff, 0xff, 0xff),
         Theme::Dark => RGBColor(0x10, 0x12, 0x16),
     };
-    let font = ("sans-serif", 12).into_font().color(&on_band);
+    let font = ("sans-serif", 15).into_font().color(&on_band);
     let names = wide.map(|stretch| {
-        let at = (stretch.from + 6.0 / per_second, 0.72);
+        let at = (stretch.from + 6.0 / per_minute, 0.72);
         Text::new(words::state(stretch.state), at, font.clone())
     });
     chart.draw_series(names).map_err(owned)?;
@@ -352,7 +354,7 @@ fn calendar(area: &Area<'_>, ahead: Option<&Ahead>, theme: Theme) -> Drawn<'stat
         .disable_x_mesh()
         .x_labels(6)
         .y_labels(4)
-        .label_style(("sans-serif", 12).into_font().color(&ink(theme)))
+        .label_style(("sans-serif", 15).into_font().color(&ink(theme)))
         .axis_style(GREY.mix(0.5))
         .bold_line_style(GREY.mix(0.25))
         .light_line_style(GREY.mix(0.0))
@@ -419,13 +421,13 @@ fn colour(state: Breaker, theme: Theme) -> RGBColor {
     }
 }
 
-/// Seconds before now; below zero.
+/// Minutes before now; below zero.
 fn ago(at: Time, now: Time) -> f64 {
-    -now.since(at).as_secs_f64()
+    -now.since(at).as_secs_f64() / 60.0
 }
 
-fn minutes(seconds: &f64) -> String {
-    match (-seconds / 60.0).round() {
+fn minutes(past: &f64) -> String {
+    match (-past).round() {
         0.0 => "now".to_owned(),
         minutes => format!("\u{2212}{minutes} min"),
     }

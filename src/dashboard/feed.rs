@@ -62,6 +62,8 @@ pub struct Changes {
     pub gone: Vec<Box<str>>,
     /// As JSON.
     pub events: Vec<String>,
+    /// How many dependencies of the namespace there are, where that was counted.
+    pub total: Option<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -154,16 +156,6 @@ impl Feed {
         self.locked().rows.keys().cloned().collect()
     }
 
-    /// How many dependencies of the namespace there are in all.
-    pub fn note_total(&self, total: usize) {
-        let mut state = self.locked();
-        let left_out = total.saturating_sub(state.rows.len());
-        if left_out != state.left_out {
-            state.left_out = left_out;
-            state.whole = None;
-        }
-    }
-
     /// Takes changes and makes the frame of them. What is as it was is no change; of rows
     /// whose numbers alone have changed only [`NUMBERS_MAX`] are taken.
     pub fn take(&self, changes: Changes) {
@@ -200,6 +192,13 @@ impl Feed {
                 && let Some((version, _)) = state.gone.pop_front()
             {
                 state.gone_before = version;
+            }
+        }
+        if let Some(total) = changes.total {
+            let left_out = total.saturating_sub(state.rows.len());
+            if left_out != state.left_out {
+                state.left_out = left_out;
+                state.whole = None;
             }
         }
         if moved.is_empty() && gone.is_empty() && changes.events.is_empty() {
@@ -436,8 +435,10 @@ mod tests {
         let feed = Feed::new("default", 1);
         let names = (0..LISTED_MAX + 5).map(|at| format!("n{at:06}"));
         feed.take(lines(names.map(|name| line(&name, "closed", 0)).collect()));
-        feed.take(lines(vec![line("troubled", "open", 0)]));
-        feed.note_total(LISTED_MAX + 6);
+        feed.take(Changes {
+            total: Some(LISTED_MAX + 6),
+            ..lines(vec![line("troubled", "open", 0)])
+        });
         assert_eq!(feed.names().len(), LISTED_MAX + 1);
         assert!(text(feed.since(None)).contains("\"left_out\":5"));
     }

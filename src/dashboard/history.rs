@@ -221,11 +221,66 @@ fn is_trouble(event: &Event) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
+    use crate::{
+        clock::Clock,
+        coordinator::{Actor, Parts},
+        durable::{Durable, PermitKey, Start},
+        entropy::Entropy,
+        store::MemoryStore,
+    };
 
     #[test]
     fn all_histories_together_are_less_than_sixteen_megabytes() {
         let points = size_of::<Point>() * POINTS_MAX.next_power_of_two();
         assert!(points * FOLLOWED_MAX < 16 << 20, "{points} bytes each");
+    }
+
+    #[tokio::test]
+    async fn so_many_are_followed_at_most_and_what_nobody_wants_is_forgotten() {
+        let (clock, handle) = Clock::manual(Time(1_700_000_000_000_000_000));
+        let start = Start {
+            wall_now: clock.wall(),
+            fresh_permit_key: PermitKey([7; 16]),
+        };
+        let parts = Parts {
+            store: MemoryStore::default(),
+            clock,
+            entropy: Entropy::seeded(1),
+            opened: Durable::in_memory(start),
+        };
+        let coordinator = Coordinator::start(parts, Vec::new()).await.unwrap();
+        let coordinator = coordinator.coordinator;
+        let histories = Histories::default();
+        let names: Vec<String> = (0..=FOLLOWED_MAX).map(|at| format!("d{at}")).collect();
+        let key = |name| Key {
+            namespace: "default",
+            dependency: name,
+        };
+        for name in &names {
+            handle.fetch_add(1, Ordering::Relaxed);
+            histories.want(&coordinator, key(name));
+        }
+        assert_eq!(histories.locked().len(), FOLLOWED_MAX);
+        assert!(histories.counted(key("d0")).is_none(), "the oldest went");
+        let order = Actor {
+            owner: "ana",
+            reason: "why",
+        };
+        let kind = holdoff_decision::record::OverrideKind::ForceOpen;
+        let forced = coordinator.set_override(key("d1"), kind, order, None);
+        forced.await.unwrap();
+        for _ in 0..=POINTS_MAX {
+            handle.fetch_add(POINT_EVERY.0, Ordering::Relaxed);
+            histories.take_points(&coordinator).await;
+        }
+        assert_eq!(histories.points(key("d1")).len(), POINTS_MAX);
+        assert_eq!(
+            histories.locked().len(),
+            1,
+            "only what is in trouble is left"
+        );
     }
 }

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Frames go out at most this often: a change is seen within it, and what it takes to draw.
-pub const FRAME_EVERY: Duration = Duration::from_millis(200);
+pub const FRAME_EVERY: Duration = Duration::from_millis(150);
 const NUMBERS_EVERY: Duration = Duration::from_secs(1);
 /// Averages and windows of a dependency that is not touched have run out by then.
 const RESTLESS_FOR: Nanos = Nanos::from_secs(300);
@@ -133,11 +133,11 @@ async fn everything<S: Store>(coordinator: &Coordinator<S>, feed: &Feed) -> Chan
     let mut gone = feed.names();
     gone.retain(|name| !present.contains(name));
     coordinator.durable_so_far().await;
-    feed.note_total(present.len());
     Changes {
         lines,
         gone,
         events: Vec::new(),
+        total: Some(present.len()),
     }
 }
 
@@ -145,12 +145,15 @@ async fn everything<S: Store>(coordinator: &Coordinator<S>, feed: &Feed) -> Chan
 async fn numbers<S: Store>(coordinator: &Coordinator<S>, feed: &Feed) -> Changes {
     let now = coordinator.now();
     let still = Time(now.0.saturating_sub(RESTLESS_FOR.0));
+    let mut live = 0;
     let shown = coordinator.overview(feed.namespace(), &mut |glance: Glance<'_>| {
+        live += 1;
         glance.touched >= still || glance.held || glance.state != State::Closed
     });
     coordinator.durable_so_far().await;
     Changes {
         lines: shown.iter().map(line).collect(),
+        total: Some(live),
         ..Changes::default()
     }
 }
