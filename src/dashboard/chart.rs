@@ -406,11 +406,11 @@ fn palette(theme: Theme) -> [RGBColor; 3] {
 /// As `style.css` has them for states.
 fn colour(state: Breaker, theme: Theme) -> RGBColor {
     match (state, theme) {
-        (Breaker::Closed, Theme::Light) => RGBColor(0x1a, 0x7f, 0x4b),
+        (Breaker::Closed, Theme::Light) => RGBColor(0x14, 0x6c, 0x3f),
         (Breaker::Closed, Theme::Dark) => RGBColor(0x4c, 0xc3, 0x8a),
         (Breaker::Open, Theme::Light) => RGBColor(0xc4, 0x26, 0x2e),
         (Breaker::Open, Theme::Dark) => RGBColor(0xff, 0x7b, 0x80),
-        (Breaker::HalfOpen, Theme::Light) => RGBColor(0x9a, 0x67, 0x00),
+        (Breaker::HalfOpen, Theme::Light) => RGBColor(0x7d, 0x52, 0x00),
         (Breaker::HalfOpen, Theme::Dark) => RGBColor(0xe3, 0xb3, 0x41),
         (Breaker::Recovering, Theme::Light) => RGBColor(0x1d, 0x5f, 0xd1),
         (Breaker::Recovering, Theme::Dark) => RGBColor(0x6e, 0xa8, 0xff),
