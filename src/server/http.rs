@@ -9,9 +9,9 @@ use axum::{
 };
 use tokio::sync::watch;
 
-use super::brief::Brief;
+use super::{Gate, brief::Brief};
 use crate::{
-    access::{self, Access, Needs, Page, Role},
+    access::{self, Needs, Page, Peer, Role},
     coordinator::Coordinator,
     store::Store,
 };
@@ -24,19 +24,20 @@ pub async fn serve<S: Store>(
     listener: Option<std::net::TcpListener>,
     room: usize,
     coordinator: Arc<Coordinator<S>>,
-    access: Arc<Access>,
+    gate: Gate,
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let Some(listener) = listener else {
         return std::future::pending().await;
     };
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let routes = access::router(pages(&coordinator), &access);
+    let routes = access::router(pages(&coordinator), &gate.access)
+        .into_make_service_with_connect_info::<Peer>();
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
-    axum::serve(Brief::new(listener, room), routes)
+    axum::serve(Brief::new(listener, room, gate.tls), routes)
         .with_graceful_shutdown(stop)
         .await?;
     Ok(())
