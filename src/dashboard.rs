@@ -13,6 +13,7 @@ mod detail;
 mod feed;
 mod guard;
 mod history;
+mod login;
 mod producer;
 mod row;
 mod stream;
@@ -25,6 +26,7 @@ use std::{
 };
 
 use axum::{
+    Router,
     extract::DefaultBodyLimit,
     http::StatusCode,
     middleware,
@@ -33,8 +35,7 @@ use axum::{
 };
 use tokio::sync::{Semaphore, watch};
 
-pub use self::guard::with_headers;
-use self::{act::Refused, feed::Feed, guard::Guard, history::Histories};
+use self::{act::Refused, feed::Feed, guard::Guard, history::Histories, login::Sessions};
 use crate::{
     access::{Access, Needs, Page, Principal, Role},
     coordinator::Coordinator,
@@ -55,6 +56,14 @@ pub struct Place {
     pub pages_max: usize,
     /// A secret of this run, which tokens of pages are made with.
     pub secret: [u8; 32],
+    pub scheme: Scheme,
+}
+
+/// Whether what is said between a browser and the service can be heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    Http,
+    Https,
 }
 
 /// See the module. Cloning gives another handle.
@@ -68,6 +77,7 @@ struct Inner<S> {
     coordinator: Arc<Coordinator<S>>,
     access: Arc<Access>,
     guard: Guard,
+    sessions: Sessions,
     assets: assets::Assets,
     histories: Histories,
     /// One a namespace, while a page shows it.
@@ -94,6 +104,7 @@ impl<S: Store> Dashboard<S> {
         let inner = Inner {
             places: Arc::new(Semaphore::new(place.pages_max.max(1))),
             guard: Guard::new(place),
+            sessions: Sessions::default(),
             assets: assets::Assets::default(),
             histories: Histories::default(),
             feeds: Mutex::default(),
@@ -120,6 +131,13 @@ impl<S: Store> Dashboard<S> {
                 Needs::Nothing,
                 get(assets::asset::<S>),
             ),
+            ("/dashboard/me", Needs::Nothing, get(login::me::<S>)),
+            ("/dashboard/login", Needs::Nothing, post(login::login::<S>)),
+            (
+                "/dashboard/logout",
+                Needs::Nothing,
+                post(login::logout::<S>),
+            ),
             ("/dashboard/stream", viewer, get(stream::stream::<S>)),
             (
                 "/dashboard/namespaces",
@@ -141,6 +159,15 @@ impl<S: Store> Dashboard<S> {
             Page::new(path, needs, handler)
         });
         guarded.collect()
+    }
+
+    /// What stands around all routes of the HTTP side: whoever has signed in is known, and every
+    /// answer carries the headers, refusals too.
+    pub fn around(&self, routes: Router) -> Router {
+        let known = middleware::from_fn_with_state(self.clone(), login::recognise::<S>);
+        routes
+            .layer(known)
+            .layer(middleware::map_response(guard::with_headers))
     }
 
     /// Whether a principal may do this in a namespace.

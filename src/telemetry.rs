@@ -38,10 +38,19 @@ pub enum Counter {
     CheckHealthy,
     CandidateTrip,
     RecordingLost,
+    CredentialMissing,
+    CredentialRefused,
+    CredentialsTooMany,
+    Forbidden,
+    AccessReload,
+    AccessReloadRefused,
+    CertificateReload,
+    CertificateReloadRefused,
+    HandshakeFailed,
 }
 
 const SHARDS: usize = 16;
-const COUNTERS: usize = 48;
+const COUNTERS: usize = 64;
 
 #[repr(align(128))]
 #[derive(Debug)]
@@ -108,7 +117,7 @@ const REPORTS: [(Reported, &str); 5] = [
 ];
 
 /// Counters that stand alone, with their metric and help text.
-const PLAIN: [(Counter, &str, &str); 21] = [
+const PLAIN: [(Counter, &str, &str); 30] = [
     (
         Counter::GrantedFirst,
         "holdoff_grants_total{kind=\"first\"}",
@@ -210,6 +219,51 @@ const PLAIN: [(Counter, &str, &str); 21] = [
         "holdoff_recording_lost_total",
         "Happenings left out of the recording: the disk was slow, full, or failed.",
     ),
+    (
+        Counter::CredentialMissing,
+        "holdoff_access_refused_total{reason=\"missing\"}",
+        "Requests refused for who sent them.",
+    ),
+    (
+        Counter::CredentialRefused,
+        "holdoff_access_refused_total{reason=\"credential\"}",
+        "Requests refused for who sent them.",
+    ),
+    (
+        Counter::CredentialsTooMany,
+        "holdoff_access_refused_total{reason=\"too_many\"}",
+        "Requests refused for who sent them.",
+    ),
+    (
+        Counter::Forbidden,
+        "holdoff_access_refused_total{reason=\"role\"}",
+        "Requests refused for who sent them.",
+    ),
+    (
+        Counter::AccessReload,
+        "holdoff_access_reloads_total{result=\"taken\"}",
+        "Readings of a changed access file.",
+    ),
+    (
+        Counter::AccessReloadRefused,
+        "holdoff_access_reloads_total{result=\"refused\"}",
+        "Readings of a changed access file.",
+    ),
+    (
+        Counter::CertificateReload,
+        "holdoff_certificate_reloads_total{result=\"taken\"}",
+        "Readings of changed certificates.",
+    ),
+    (
+        Counter::CertificateReloadRefused,
+        "holdoff_certificate_reloads_total{result=\"refused\"}",
+        "Readings of changed certificates.",
+    ),
+    (
+        Counter::HandshakeFailed,
+        "holdoff_tls_handshakes_failed_total",
+        "Connections that ended before TLS was agreed on.",
+    ),
 ];
 
 impl Telemetry {
@@ -304,6 +358,15 @@ fn index(counter: Counter) -> usize {
         Counter::RecordingLost => 25,
         Counter::Reported(reported) => 16 + reported as usize,
         Counter::Denied(reason) => 26 + reason as usize,
+        Counter::CredentialMissing => 48,
+        Counter::CredentialRefused => 49,
+        Counter::CredentialsTooMany => 50,
+        Counter::Forbidden => 51,
+        Counter::AccessReload => 52,
+        Counter::AccessReloadRefused => 53,
+        Counter::CertificateReload => 54,
+        Counter::CertificateReloadRefused => 55,
+        Counter::HandshakeFailed => 56,
     }
 }
 

@@ -4,20 +4,24 @@
 //! Who may is looked at before a page's handler runs. A page that needs a role in a namespace is
 //! reached by whoever holds that role anywhere: its handler knows the namespace and asks
 //! [`Access::authorize`]. The [`Principal`] is in the request's extensions, for every page that
-//! needs anything; pages that need nothing have it where a credential came along.
+//! needs anything. Who knows a caller by other means than a header (a cookie) puts a principal
+//! there in a layer around this router.
 
 use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::{Request, State},
-    http::StatusCode,
+    extract::{ConnectInfo, Request, State},
+    http::{
+        StatusCode,
+        header::{AUTHORIZATION, WWW_AUTHENTICATE},
+    },
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::MethodRouter,
 };
 
-use super::{Access, Needs};
+use super::{Access, Needs, Peer, Principal, Unauthenticated};
 
 /// A page, its handler with its state already in it.
 #[derive(Clone, Debug)]
@@ -58,16 +62,32 @@ struct Guard {
 }
 
 async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
-    let seen = guard.access.seen(request.extensions());
-    match (seen, guard.needs) {
-        (Ok(principal), needs) => {
-            if let Err(forbidden) = principal.admit(needs) {
-                return (StatusCode::FORBIDDEN, format!("{forbidden}\n")).into_response();
-            }
-            request.extensions_mut().insert(principal);
-            next.run(request).await
-        }
-        (Err(_), Needs::Nothing) => next.run(request).await,
-        (Err(refused), _) => (StatusCode::UNAUTHORIZED, format!("{refused}\n")).into_response(),
+    let access = &guard.access;
+    if guard.needs == Needs::Nothing {
+        return next.run(request).await;
     }
+    // A header that came along decides, also where a cookie came along too.
+    let has_header = request.headers().contains_key(AUTHORIZATION);
+    let seen = match request.extensions().get::<Principal>() {
+        Some(principal) if !has_header => Ok(principal.clone()),
+        Some(_) | None => {
+            let peer = request.extensions().get::<ConnectInfo<Peer>>();
+            access.authenticate(peer.map(|peer| &peer.0), request.headers())
+        }
+    };
+    let principal = match seen {
+        Ok(principal) => principal,
+        Err(refused) => return unauthenticated(refused),
+    };
+    if let Err(forbidden) = access.admit(&principal, guard.needs) {
+        return (StatusCode::FORBIDDEN, format!("{forbidden}\n")).into_response();
+    }
+    request.extensions_mut().insert(principal);
+    next.run(request).await
+}
+
+/// 401, as a page answers without a credential that holds.
+pub fn unauthenticated(refused: Unauthenticated) -> Response {
+    let told = [(WWW_AUTHENTICATE, "Bearer")];
+    (StatusCode::UNAUTHORIZED, told, format!("{refused}\n")).into_response()
 }

@@ -5,9 +5,10 @@ use std::{
     fmt,
     str::FromStr,
     sync::{Arc, LazyLock},
+    time::SystemTime,
 };
 
-use super::Needs;
+use super::{Needs, TokenHash};
 use crate::policy::{DEFAULT_NAMESPACE, is_name};
 
 /// The namespace of a grant that holds in all of them.
@@ -113,40 +114,84 @@ impl Grants {
     }
 }
 
-/// Who asks. Cheap to clone; two are equal where name and grants are.
+/// Who asks. Cheap to clone, nobody in particular above all: every request may carry one, on
+/// every core. Two are equal where name, grants and credential are.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Principal(Arc<Who>);
+pub struct Principal(Option<Arc<Who>>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Who {
-    /// `None`: nobody in particular.
-    name: Option<String>,
-    grants: Grants,
+    name: Arc<str>,
+    grants: Arc<Grants>,
+    credential: Credential,
+}
+
+/// What a principal is known by. No secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credential {
+    Token {
+        hash: TokenHash,
+        expires: Option<SystemTime>,
+    },
+    /// One that is valid until then.
+    Certificate(SystemTime),
 }
 
 impl Principal {
     /// Nobody in particular, who may do everything: where there are no access settings.
     pub fn anonymous() -> Self {
-        static ANONYMOUS: LazyLock<Principal> = LazyLock::new(|| {
-            let (name, grants) = (None, Grants::all());
-            Principal(Arc::new(Who { name, grants }))
-        });
-        ANONYMOUS.clone()
+        Self(None)
     }
 
     /// `token:NAME`, a certificate's `spiffe://…`, or `dns:HOST`.
-    pub fn named(name: String, grants: Grants) -> Self {
-        let name = Some(name);
-        Self(Arc::new(Who { name, grants }))
+    pub(super) fn new(name: &Arc<str>, grants: &Arc<Grants>, credential: Credential) -> Self {
+        Self(Some(Arc::new(Who {
+            name: Arc::clone(name),
+            grants: Arc::clone(grants),
+            credential,
+        })))
+    }
+
+    /// As an action is signed: by the principal, with what the request calls its owner beside it.
+    /// A name has no space in it, so nobody can sign as somebody else.
+    pub fn signature(&self, owner: &str) -> String {
+        match (self.name(), owner) {
+            (None, owner) => owner.to_owned(),
+            (Some(name), "") => name.to_owned(),
+            (Some(name), owner) => format!("{name} ({owner})"),
+        }
+    }
+
+    /// `None`: nobody in particular has none.
+    pub(super) fn credential(&self) -> Option<&Credential> {
+        self.0.as_deref().map(|who| &who.credential)
+    }
+
+    /// Whether time alone can end it.
+    pub(super) fn expires(&self) -> bool {
+        match self.credential() {
+            Some(Credential::Token { expires, .. }) => expires.is_some(),
+            Some(Credential::Certificate(_)) => true,
+            None => false,
+        }
     }
 
     /// `token:checkout`, `spiffe://…`, `dns:host`; `None` for nobody in particular.
     pub fn name(&self) -> Option<&str> {
-        self.0.name.as_deref()
+        self.0.as_deref().map(|who| &*who.name)
     }
 
     pub fn grants(&self) -> &Grants {
-        &self.0.grants
+        static ALL: LazyLock<Arc<Grants>> = LazyLock::new(|| Arc::new(Grants::all()));
+        match &self.0 {
+            Some(who) => &who.grants,
+            None => &ALL,
+        }
+    }
+
+    /// Whether it holds this, of no namespace in particular.
+    pub fn holds(&self, needs: Needs) -> bool {
+        self.admit(needs).is_ok()
     }
 
     /// Whether it may do this in a namespace; the empty one is the default.
@@ -228,7 +273,8 @@ mod tests {
         for (namespace, role) in grants {
             all.add(namespace, *role).unwrap();
         }
-        Principal::named("token:t".into(), all)
+        let credential = Credential::Certificate(SystemTime::UNIX_EPOCH);
+        Principal::new(&"dns:t".into(), &Arc::new(all), credential)
     }
 
     #[test]
@@ -271,7 +317,7 @@ mod tests {
         let refused = principal(&[]).authorize(Needs::Role(Role::Operator), "shop");
         assert_eq!(
             refused.unwrap_err().to_string(),
-            "token:t may not do this: it needs the role operator in namespace \"shop\""
+            "dns:t may not do this: it needs the role operator in namespace \"shop\""
         );
     }
 }

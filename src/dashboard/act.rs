@@ -160,9 +160,9 @@ pub async fn act<S: Store>(
 ) -> Result<Json<Value>, Refused> {
     let mut order = read(&body)?;
     dashboard.authorize(&principal, Role::Operator, &order.namespace)?;
+    // Who has a name here is written down under it, whatever else it calls itself.
     order.owner = match principal.name() {
-        // Who has a name here is written down under it.
-        Some(name) => name.to_owned(),
+        Some(_) => principal.signature(order.owner.trim()),
         None => asked::text("owner", &order.owner, OWNER_MAX)?.to_owned(),
     };
     order.reason = asked::text("reason", &order.reason, REASON_MAX)?.to_owned();

@@ -16,7 +16,7 @@ const TOKEN_HERE: &str = "{token}";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Name, type and text.
-const ASSETS: [(&str, &str, &str); 11] = [
+const ASSETS: [(&str, &str, &str); 12] = [
     (
         "style.css",
         "text/css; charset=utf-8",
@@ -34,6 +34,7 @@ const ASSETS: [(&str, &str, &str); 11] = [
         SCRIPT,
         include_str!("assets/dependency.js"),
     ),
+    ("login.js", SCRIPT, include_str!("assets/login.js")),
     ("tables.js", SCRIPT, include_str!("assets/tables.js")),
     ("actions.js", SCRIPT, include_str!("assets/actions.js")),
 ];

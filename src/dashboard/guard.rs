@@ -10,15 +10,14 @@
 use std::net::IpAddr;
 
 use axum::{
-    Router,
     extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
-    middleware::{self, Next},
+    middleware::Next,
     response::{IntoResponse, Response},
 };
 use sha2::{Digest, Sha256};
 
-use super::{Dashboard, Place, act::Refused};
+use super::{Dashboard, Place, Scheme, act::Refused};
 use crate::{entropy::Entropy, store::Store};
 
 /// Carries the token of a page.
@@ -66,23 +65,25 @@ pub async fn guard<S: Store>(
     }
 }
 
-/// Puts the headers on whatever is answered, refusals too.
-pub fn with_headers(routes: Router) -> Router {
-    routes.layer(middleware::map_response(|mut response: Response| async {
-        let headers = response.headers_mut();
-        for (name, value) in HEADERS {
-            headers.insert(name, HeaderValue::from_static(value));
-        }
-        headers
-            .entry(header::CACHE_CONTROL)
-            .or_insert(HeaderValue::from_static("no-store"));
-        response
-    }))
+/// Puts the headers on an answer.
+pub async fn with_headers(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    response
 }
 
 impl Guard {
     pub fn new(place: Place) -> Self {
         Self { place }
+    }
+
+    pub fn scheme(&self) -> Scheme {
+        self.place.scheme
     }
 
     /// A number that no other run and no other feed has.
@@ -233,6 +234,7 @@ mod tests {
             hosts: vec!["holdoff.example.org".into()],
             pages_max: 1,
             secret: [7; 32],
+            scheme: Scheme::Http,
         })
     }
 

@@ -84,7 +84,7 @@ pub async fn stream<S: Store>(
         namespace,
         dependency: shows.dependency,
     };
-    tokio::spawn(tell(dashboard, asked, after, room, place));
+    tokio::spawn(tell(dashboard, principal, asked, after, room, place));
     let about = [
         (header::CONTENT_TYPE, "text/event-stream"),
         // Proxies that would collect it first are asked not to.
@@ -95,6 +95,7 @@ pub async fn stream<S: Store>(
 
 async fn tell<S: Store>(
     dashboard: Dashboard<S>,
+    principal: Principal,
     asked: Asked,
     after: String,
     room: Room,
@@ -104,6 +105,8 @@ async fn tell<S: Store>(
     let told = tell_until_gone(&dashboard, &asked, &after, &room);
     tokio::select! {
         () = room.closed() => {}
+        // The page comes back, and is asked who it is.
+        _ = dashboard.inner.access.lapsed(&principal) => {}
         // The sender is only dropped at the end of the process.
         _ = stopped.wait_for(|stopped| *stopped) => {}
         _ = told => {}

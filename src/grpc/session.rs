@@ -18,8 +18,9 @@ use tokio::sync::mpsc;
 use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 use tonic::{Status, Streaming};
 
-use super::{client, oversize, pushed, read, status};
+use super::{admission::Guard, client, oversize, pushed, read, status};
 use crate::{
+    access::Method,
     coordinator::{Caller, Coordinator, Key, Refusal, SUBSCRIPTIONS_MAX, Watcher},
     proto::{
         AcquireBatch, AcquireBatchResponse, AcquireItem, Hello, SessionRequest, SessionResponse,
@@ -40,6 +41,7 @@ pub type Answers = Pin<Box<dyn Stream<Item = Result<SessionResponse, Status>> + 
 /// One session.
 struct Session<S> {
     coordinator: Arc<Coordinator<S>>,
+    guard: Guard<'static>,
     /// What it has said of itself. Said once at most.
     greeting: OnceLock<read::Defaults>,
     watcher: Arc<Watcher>,
@@ -50,12 +52,14 @@ struct Session<S> {
 /// Serves one session until its stream ends.
 pub fn serve<S: Store>(
     coordinator: Arc<Coordinator<S>>,
+    guard: Guard<'static>,
     asked: Streaming<SessionRequest>,
 ) -> Answers {
     let watcher = coordinator.subscriber();
     let updates = push(Arc::clone(&coordinator), Arc::clone(&watcher));
     let session = Arc::new(Session {
         coordinator,
+        guard,
         greeting: OnceLock::new(),
         watcher,
         asked_about: Mutex::default(),
@@ -120,7 +124,7 @@ impl<S: Store> Session<S> {
         let answered = match request.message {
             Some(Asked::Acquire(batch)) => self.acquire(&batch).await.map(Some),
             Some(Asked::Report(report)) => {
-                client::report(&self.coordinator, &report, &self.defaults())
+                client::report(&self.coordinator, &self.guard, &report, &self.defaults())
                     .await
                     .map(|reported| Some(Answered::Reported(reported)))
             }
@@ -157,7 +161,9 @@ impl<S: Store> Session<S> {
         let defaults = greeting.unwrap_or(&unsaid);
         let mut items = Vec::with_capacity(count);
         for request in &batch.requests {
-            let result = match client::acquire(&self.coordinator, request, defaults).await {
+            let result = match client::acquire(&self.coordinator, &self.guard, request, defaults)
+                .await
+            {
                 Ok(response) => {
                     if let Some(greeting) = greeting
                         && (request.namespace.is_empty() || request.namespace == greeting.namespace)
@@ -200,7 +206,7 @@ impl<S: Store> Session<S> {
 
     async fn greet(&self, hello: Hello) -> Result<(), Status> {
         let refuse = |refusal: Refusal| status::of(&refusal);
-        read::namespace(&hello.namespace).map_err(refuse)?;
+        self.guard.admit(Method::Session, &hello.namespace)?;
         read::caller(hello.caller.as_ref(), &read::Defaults::default()).map_err(refuse)?;
         let caller = hello.caller.unwrap_or_default();
         let said = read::Defaults {
@@ -229,6 +235,7 @@ impl<S: Store> Session<S> {
 
     async fn subscribe(&self, subscribe: &Subscribe) -> Result<(), Status> {
         let defaults = self.defaults();
+        self.guard.admit(Method::Session, &defaults.namespace)?;
         let change = async {
             let namespace = read::namespace(&defaults.namespace)?;
             for name in subscribe.add.iter().chain(&subscribe.remove) {

@@ -9,11 +9,11 @@ use axum::{
 };
 use tokio::sync::watch;
 
-use super::brief::Brief;
+use super::{Gate, brief::Brief};
 use crate::{
-    access::{self, Access, Needs, Page, Role},
+    access::{self, Needs, Page, Peer, Role},
     coordinator::Coordinator,
-    dashboard::{self, Dashboard, Place},
+    dashboard::{Dashboard, Place, Scheme},
     entropy::Entropy,
     store::Store,
 };
@@ -27,7 +27,7 @@ pub async fn serve<S: Store>(
     room: usize,
     hosts: Vec<String>,
     coordinator: Arc<Coordinator<S>>,
-    access: Arc<Access>,
+    gate: Gate,
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let Some(listener) = listener else {
@@ -44,21 +44,28 @@ pub async fn serve<S: Store>(
         // Pages that stay open leave room for whoever scrapes or probes.
         pages_max: room.min(super::brief::ROOM_MAX) / 2,
         secret,
+        scheme: match gate.tls {
+            Some(_) => Scheme::Https,
+            None => Scheme::Http,
+        },
     };
     let dashboard = Dashboard::new(
         Arc::clone(&coordinator),
-        Arc::clone(&access),
+        Arc::clone(&gate.access),
         place,
         stopped.clone(),
     );
     let mut pages = pages(&coordinator);
     pages.extend(dashboard.pages());
-    let routes = dashboard::with_headers(access::router(pages, &access));
+    let routes = dashboard
+        .around(access::router(pages, &gate.access))
+        .into_make_service_with_connect_info::<Peer>();
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
-    let served = axum::serve(Brief::new(listener, room), routes).with_graceful_shutdown(stop);
+    let brief = Brief::new(listener, room, gate.tls);
+    let served = axum::serve(brief, routes).with_graceful_shutdown(stop);
     tokio::select! {
         served = served => served?,
         () = dashboard.run() => {}

@@ -4,8 +4,9 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use holdoff::{
-    access::{self, Access},
-    dashboard::{Dashboard, Place, with_headers},
+    access::{self, Access, Keyring, Token},
+    clock::Clock,
+    dashboard::{Dashboard, Place, Scheme},
     store::MemoryStore,
 };
 use holdoff_client::proto::BreakerState;
@@ -47,6 +48,11 @@ impl Answer {
 
 impl Pages {
     async fn of(service: Service, pages_max: usize) -> Self {
+        let access = Arc::new(Access::open(Clock::system()));
+        Self::behind(service, pages_max, access).await
+    }
+
+    async fn behind(service: Service, pages_max: usize, access: Arc<Access>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let place = Place {
@@ -54,12 +60,12 @@ impl Pages {
             hosts: vec!["holdoff.example.org".into()],
             pages_max,
             secret: [9; 32],
+            scheme: Scheme::Http,
         };
         let (stop, stopped) = watch::channel(false);
-        let access = Arc::new(Access::open());
         let coordinator = Arc::clone(&service.coordinator);
         let dashboard = Dashboard::new(coordinator, Arc::clone(&access), place, stopped);
-        let routes = with_headers(access::router(dashboard.pages(), &access));
+        let routes = dashboard.around(access::router(dashboard.pages(), &access));
         tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
         Self {
             service,
@@ -646,4 +652,79 @@ async fn as_many_pages_as_there_is_room_for_and_a_closed_one_gives_its_place_bac
     };
     timeout(Duration::from_secs(10), again).await.unwrap();
     drop(pages.dashboard.clone());
+}
+
+#[tokio::test]
+async fn who_has_no_token_sees_nothing_and_who_signs_in_does_what_its_role_may() {
+    let (token, viewer) = (Token::new([1; 32]), Token::new([2; 32]));
+    let written = |name: &str, token: &Token, role: &str| {
+        let hash = token.hash();
+        format!("  {name}: {{grants: {{default: {role}}}, secrets: [{{sha256: {hash}}}]}}\n")
+    };
+    let (ana, eve) = (
+        written("ana", &token, "operator"),
+        written("eve", &viewer, "viewer"),
+    );
+    let file = format!("version: 1\ntokens:\n{ana}{eve}");
+    let keyring = Keyring::parse(&file).unwrap_or_else(|why| panic!("{why}: {file}"));
+    let access = Arc::new(Access::held_by(keyring, Clock::system()));
+    let pages = Pages::behind(Service::start("version: 1").await, 100, Arc::clone(&access)).await;
+    pages.service.client().await.granted(first("d")).await;
+    for path in [
+        "/dashboard/stream",
+        "/dashboard/policy?dependency=d",
+        "/dashboard/namespaces",
+    ] {
+        assert_eq!(pages.get(path).await.status, 401, "{path}");
+    }
+    assert_eq!(pages.get("/dashboard/me").await.json()["known"], false);
+    let wrong = pages
+        .post("/dashboard/login", &json!({"token": "wrong"}))
+        .await;
+    assert_eq!(wrong.status, 401, "{wrong:?}");
+    let order = json!({"action": "open", "dependency": "d", "lasts": {"for_ms": 60_000}});
+    for (token, status) in [(&token, 200), (&viewer, 403)] {
+        let login = json!({"token": token.reveal()});
+        let login = pages.post("/dashboard/login", &login).await;
+        assert_eq!(login.status, 200, "{login:?}");
+        let cookie = login
+            .head
+            .lines()
+            .find_map(|line| line.strip_prefix("set-cookie: "));
+        let cookie = cookie.unwrap();
+        for part in ["; httponly", "; samesite=strict", "; path=/dashboard"] {
+            assert!(cookie.contains(part), "{cookie}");
+        }
+        assert!(!login.head.contains(&token.reveal().to_ascii_lowercase()));
+        let cookie = cookie.split(';').next().unwrap();
+        let with = |path: &str| request("GET", path, &pages.address, &[("Cookie", cookie)], "");
+        let policy = pages
+            .answered(&with("/dashboard/policy?dependency=d"))
+            .await;
+        assert_eq!(policy.status, 200, "{policy:?}");
+        let other = pages
+            .answered(&with("/dashboard/policy?dependency=d&namespace=x"))
+            .await;
+        assert_eq!(other.status, 403, "{other:?}");
+        let page_token = pages.token().await;
+        let headers = [
+            ("Content-Type", "application/json"),
+            ("X-Holdoff-Token", page_token.as_str()),
+            ("Cookie", cookie),
+        ];
+        let plan = request(
+            "POST",
+            "/dashboard/plan",
+            &pages.address,
+            &headers,
+            &order.to_string(),
+        );
+        assert_eq!(pages.answered(&plan).await.status, status);
+    }
+    // What is revoked is out at once, sessions too.
+    access.exchange(Keyring::parse("version: 1\ntokens: {}\n").unwrap());
+    let login = pages
+        .post("/dashboard/login", &json!({"token": token.reveal()}))
+        .await;
+    assert_eq!(login.status, 401);
 }

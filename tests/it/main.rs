@@ -2,6 +2,7 @@
 //! wherever time matters.
 
 mod acquire;
+mod admission;
 mod bad_input;
 mod candidates;
 mod concurrency;
@@ -19,6 +20,7 @@ mod probes;
 mod process;
 mod recording;
 mod returning;
+mod secure;
 mod sessions;
 mod tallies;
 mod tidy;

@@ -124,6 +124,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "clock",
             "comparison",
             "durable",
+            "entropy",
             "policy",
             "proto",
             "recording",

@@ -19,8 +19,8 @@ export class Live extends EventTarget {
     this.id = '';
     this.shows = {namespace: 'default', dependency: ''};
     setInterval(() => this.#look(), 500);
-    document.addEventListener('visibilitychange', () => (document.hidden ? this.#close() : this.#open()));
-    addEventListener('pagehide', () => this.#close());
+    document.addEventListener('visibilitychange', () => (document.hidden ? this.close() : this.#open()));
+    addEventListener('pagehide', () => this.close());
     addEventListener('pageshow', () => this.#open());
   }
 
@@ -32,12 +32,13 @@ export class Live extends EventTarget {
       this.id = '';
     }
     this.shows = shows;
-    this.#close();
+    this.wanted = true;
+    this.close();
     this.#open();
   }
 
   #open() {
-    if (this.source || document.hidden) return;
+    if (this.source || document.hidden || !this.wanted) return;
     clearTimeout(this.again);
     this.heard = this.heard && !this.stale ? Date.now() : this.heard || Date.now();
     const query = new URLSearchParams({...this.shows, after: this.id});
@@ -54,13 +55,20 @@ export class Live extends EventTarget {
       this.#tell('lost');
       // The browser comes back by itself, unless it was answered with a refusal.
       if (source.readyState !== EventSource.CLOSED || this.source !== source) return;
-      this.#close();
+      this.close();
       this.#tell('refused');
       this.again = setTimeout(() => this.#open(), BACK_AFTER * (1 + Math.random()));
     });
   }
 
-  #close() {
+  // Until something is shown again.
+  stop() {
+    this.wanted = false;
+    this.heard = 0;
+    this.close();
+  }
+
+  close() {
     this.source?.close();
     this.source = null;
     clearTimeout(this.again);

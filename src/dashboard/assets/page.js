@@ -3,6 +3,7 @@
 import {el, isCommand, keysWanted, say, write} from './elements.js';
 import {span, plural, at, clock} from './format.js';
 import {Live, get} from './live.js';
+import {askToken, me, signOut} from './login.js';
 import {List} from './list.js';
 import {Dependency} from './dependency.js';
 
@@ -126,5 +127,30 @@ addEventListener('keydown', (event) => {
   else view?.key(event);
 });
 
-show({});
-fillNamespaces();
+const out = document.getElementById('out');
+out.addEventListener('click', async () => { await signOut(); location.reload(); });
+
+// A stream that is refused may want to know who is asking; so may the first one.
+async function begin() {
+  const who = await me().catch(() => null);
+  if (who && !who.known) {
+    view?.end();
+    view = null;
+    live.stop();
+    stale.hidden = true;
+    document.body.classList.remove('is-stale');
+    askToken(main, begin);
+    return;
+  }
+  out.hidden = !who?.session || !who.name;
+  out.title = who?.name ? `signed in as ${who.name}` : '';
+  show({});
+  fillNamespaces();
+}
+
+live.addEventListener('refused', async () => {
+  const who = await me().catch(() => null);
+  if (who && !who.known && view) begin();
+});
+
+begin();
