@@ -87,7 +87,7 @@ live.addEventListener('stale', ({detail}) => {
     pulse.dataset.state = 'stale';
     write(pulseText, 'stale');
   }
-  write(document.getElementById('stale-for'), `${span(detail.ms)} ago; trying again.`);
+  write(document.getElementById('stale-for'), `Last heard of ${span(detail.ms)} ago; trying again.`);
 });
 
 live.addEventListener('beat', ({detail}) => {
