@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use holdoff_decision::{Nanos, State, Time};
 use tokio::{
     sync::broadcast::error::RecvError,
-    time::{Instant, MissedTickBehavior, interval, sleep_until},
+    time::{MissedTickBehavior, interval, sleep},
 };
 
 use super::{
@@ -49,7 +49,9 @@ pub async fn produce<S: Store>(dashboard: Dashboard<S>, feed: Arc<Feed>) {
     let mut second = interval(NUMBERS_EVERY);
     second.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut touched, mut events) = (BTreeSet::new(), Vec::new());
-    let (mut unread, mut frame_after) = (0, Instant::now());
+    let mut unread = 0;
+    // Until the next frame may go.
+    let mut pause = Box::pin(sleep(Duration::ZERO));
     loop {
         let waits = !touched.is_empty() || !events.is_empty();
         tokio::select! {
@@ -63,12 +65,12 @@ pub async fn produce<S: Store>(dashboard: Dashboard<S>, feed: Arc<Feed>) {
                 Ok(_) | Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return,
             },
-            () = sleep_until(frame_after), if waits => {
+            () = &mut pause, if waits => {
                 let names = std::mem::take(&mut touched);
                 let mut changes = looked_at(&coordinator, &namespace, names).await;
                 changes.events = std::mem::take(&mut events);
                 feed.take(changes);
-                frame_after = Instant::now() + FRAME_EVERY;
+                pause.set(sleep(FRAME_EVERY));
             }
             _ = second.tick() => {
                 unread = if feed.is_read() { 0 } else { unread + 1 };
