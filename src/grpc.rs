@@ -7,6 +7,7 @@ mod admission;
 mod answer;
 mod client;
 mod ending;
+pub mod json;
 mod operator;
 mod oversize;
 mod pushed;

@@ -6,7 +6,7 @@
 mod brief;
 mod connection;
 mod gate;
-mod http;
+pub mod http;
 mod listen;
 mod tls;
 
@@ -22,7 +22,6 @@ use tonic::transport::Server;
 use tower::util::MapResponseLayer;
 
 pub use gate::Gate;
-pub use http::pages;
 
 use crate::{
     clock::Clock,
@@ -99,13 +98,8 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     // Who reads where it listens may ask it to stop at once.
     let asked = main.block_on(async { StopSignals::heard() })?;
     announce(grpc_at, http_at)?;
-    let serve_http = http::serve(
-        http,
-        descriptors_max() / 5,
-        Arc::clone(&coordinator),
-        gate,
-        stopped,
-    );
+    let room = descriptors_max() / 5;
+    let serve_http = http::serve_behind(gate, http, room, Arc::clone(&coordinator), stopped);
     main.block_on(until_stopped(&coordinator, serve_http, asked, stop))?;
     join(workers, settings.drain);
     coordinator.end_recording();
