@@ -206,6 +206,7 @@ impl<S: Store> Session<S> {
 
     async fn greet(&self, hello: Hello) -> Result<(), Status> {
         let refuse = |refusal: Refusal| status::of(&refusal);
+        read::namespace(&hello.namespace).map_err(refuse)?;
         self.guard.admit(Method::Session, &hello.namespace)?;
         read::caller(hello.caller.as_ref(), &read::Defaults::default()).map_err(refuse)?;
         let caller = hello.caller.unwrap_or_default();
