@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tokio::sync::watch::Receiver;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status, Streaming, metadata::MetadataMap};
 
-use super::{answer, ending::Ending, read, session, status};
+use super::{answer, ending::Ending, read, session, span, status};
 use crate::{
     coordinator::Coordinator,
     proto::{
@@ -40,7 +40,8 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
         request: Request<AcquireRequest>,
     ) -> Result<Response<AcquireResponse>, Status> {
         let unsaid = read::Defaults::default();
-        let answered = acquire(&self.coordinator, request.get_ref(), &unsaid).await?;
+        let (metadata, asked) = (Some(request.metadata()), request.get_ref());
+        let answered = acquire_traced(&self.coordinator, asked, &unsaid, metadata).await?;
         Ok(Response::new(answered))
     }
 
@@ -49,7 +50,8 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
         request: Request<ReportRequest>,
     ) -> Result<Response<ReportResponse>, Status> {
         let unsaid = read::Defaults::default();
-        let answered = report(&self.coordinator, request.get_ref(), &unsaid).await?;
+        let (metadata, told) = (Some(request.metadata()), request.get_ref());
+        let answered = report_traced(&self.coordinator, told, &unsaid, metadata).await?;
         Ok(Response::new(answered))
     }
 
@@ -75,7 +77,37 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
     }
 }
 
-pub(super) async fn acquire<S: Store>(
+/// `metadata`: of the RPC, where the question has one of its own.
+pub(super) async fn acquire_traced<S: Store>(
+    coordinator: &Coordinator<S>,
+    request: &AcquireRequest,
+    defaults: &read::Defaults,
+    metadata: Option<&MetadataMap>,
+) -> Result<AcquireResponse, Status> {
+    let span = (coordinator.telemetry()).span(span::of_acquire(metadata), metadata);
+    let answered = acquire(coordinator, request, defaults).await;
+    if span.is_wanted() {
+        span::end_acquire(span, request, defaults, answered.as_ref());
+    }
+    answered
+}
+
+/// As [`acquire_traced`].
+pub(super) async fn report_traced<S: Store>(
+    coordinator: &Coordinator<S>,
+    request: &ReportRequest,
+    defaults: &read::Defaults,
+    metadata: Option<&MetadataMap>,
+) -> Result<ReportResponse, Status> {
+    let span = (coordinator.telemetry()).span(span::of_report(metadata), metadata);
+    let answered = report(coordinator, request, defaults).await;
+    if span.is_wanted() {
+        span::end_report(span, request, defaults, answered.as_ref());
+    }
+    answered
+}
+
+async fn acquire<S: Store>(
     coordinator: &Coordinator<S>,
     request: &AcquireRequest,
     defaults: &read::Defaults,
@@ -88,7 +120,7 @@ pub(super) async fn acquire<S: Store>(
     Ok(answer::acquired(decision))
 }
 
-pub(super) async fn report<S: Store>(
+async fn report<S: Store>(
     coordinator: &Coordinator<S>,
     request: &ReportRequest,
     defaults: &read::Defaults,

@@ -1,0 +1,144 @@
+//! What the span of a question or a report says. Only called where somebody wants it.
+
+use tonic::{Status, metadata::MetadataMap};
+
+use super::read;
+use crate::{
+    proto::{
+        AcquireRequest, AcquireResponse, BreakerState, DenialReason, ReportRequest, ReportResponse,
+        acquire_response::Verdict,
+    },
+    telemetry::{RpcSpan, attribute},
+};
+
+/// The name of a question's span: on a session it is one of many.
+pub fn of_acquire(metadata: Option<&MetadataMap>) -> &'static str {
+    match metadata {
+        Some(_) => "holdoff.v1.CoordinatorService/Acquire",
+        None => "holdoff.v1.CoordinatorService/Session acquire",
+    }
+}
+
+pub fn of_report(metadata: Option<&MetadataMap>) -> &'static str {
+    match metadata {
+        Some(_) => "holdoff.v1.CoordinatorService/Report",
+        None => "holdoff.v1.CoordinatorService/Session report",
+    }
+}
+
+pub fn end_acquire(
+    mut span: RpcSpan,
+    request: &AcquireRequest,
+    defaults: &read::Defaults,
+    answered: Result<&AcquireResponse, &Status>,
+) {
+    let own = &request.namespace;
+    let service = request.caller.as_ref().map(|caller| &caller.service);
+    set_names(&mut span, own, service, defaults);
+    span.set(attribute::DEPENDENCY, request.dependency.clone());
+    span.set(attribute::ATTEMPT, i64::from(request.attempt));
+    if let Ok(response) = answered {
+        span.set(attribute::STATE, word::<BreakerState>(response.state));
+        span.set(
+            attribute::EPOCH,
+            i64::try_from(response.epoch).unwrap_or(i64::MAX),
+        );
+        match &response.verdict {
+            Some(Verdict::Grant(grant)) => {
+                span.set(attribute::VERDICT, "granted");
+                let delay = grant.delay.unwrap_or_default();
+                let seconds = delay.seconds as f64 + f64::from(delay.nanos) / 1e9;
+                span.set(attribute::DELAY, seconds);
+                let reason = match (grant.probe, request.hedge, request.attempt) {
+                    _ if !request.confirm.is_empty() => "confirmed",
+                    (true, _, _) => "probe",
+                    (_, true, _) => "hedge",
+                    (_, _, 1) => "first",
+                    _ => "retry",
+                };
+                span.set(attribute::REASON, reason);
+            }
+            Some(Verdict::Denial(denial)) => {
+                span.set(attribute::VERDICT, "denied");
+                span.set(attribute::REASON, word::<DenialReason>(denial.reason));
+            }
+            None => {}
+        }
+    }
+    span.end(answered.map(|_| ()));
+}
+
+pub fn end_report(
+    mut span: RpcSpan,
+    request: &ReportRequest,
+    defaults: &read::Defaults,
+    answered: Result<&ReportResponse, &Status>,
+) {
+    let service = request.caller.as_ref().map(|caller| &caller.service);
+    set_names(&mut span, &request.namespace, service, defaults);
+    let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    span.set(attribute::ENTRIES, count(request.entries.len()));
+    if let Ok(response) = answered {
+        let results = response.results.iter();
+        let applied = results.filter(|result| result.applied).count();
+        span.set(attribute::APPLIED, count(applied));
+        let refused = response.results.iter().find(|result| !result.applied);
+        let reason = refused.map_or("ok".to_owned(), |result| {
+            word::<crate::proto::ReportReason>(result.reason)
+        });
+        span.set(attribute::REASON, reason);
+    }
+    span.end(answered.map(|_| ()));
+}
+
+fn set_names(
+    span: &mut RpcSpan,
+    namespace: &str,
+    service: Option<&String>,
+    defaults: &read::Defaults,
+) {
+    let said = |own: &str, by_session: &str| match own {
+        "" => by_session.to_owned(),
+        own => own.to_owned(),
+    };
+    let namespace = said(namespace, &defaults.namespace);
+    span.set(
+        attribute::NAMESPACE,
+        said(&namespace, crate::policy::DEFAULT_NAMESPACE),
+    );
+    let service = said(service.map_or("", String::as_str), &defaults.service);
+    if !service.is_empty() {
+        span.set(attribute::SERVICE, service);
+    }
+}
+
+/// `DENIAL_REASON_BREAKER_OPEN` is `breaker_open`, as in the labels of metrics.
+trait Word: TryFrom<i32> {
+    const PREFIX: &'static str;
+    fn spelled(self) -> &'static str;
+}
+
+fn word<W: Word>(number: i32) -> String {
+    let spelled = W::try_from(number).map_or("", Word::spelled);
+    spelled
+        .strip_prefix(W::PREFIX)
+        .unwrap_or(spelled)
+        .to_ascii_lowercase()
+}
+
+macro_rules! words {
+    ($($of:path: $prefix:literal),*) => {
+        $(impl Word for $of {
+            const PREFIX: &'static str = $prefix;
+            fn spelled(self) -> &'static str {
+                self.as_str_name()
+            }
+        })*
+    };
+}
+
+words!(
+    BreakerState: "BREAKER_STATE_",
+    DenialReason: "DENIAL_REASON_",
+    crate::proto::ReportReason: "REPORT_REASON_"
+);
