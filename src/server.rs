@@ -5,7 +5,7 @@
 
 mod brief;
 mod connection;
-mod http;
+pub mod http;
 mod listen;
 mod metrics;
 mod timing;
@@ -323,7 +323,7 @@ async fn until_stopped<S: Store>(
         () = coordinator.publish_events() => {}
         () = coordinator.end_overrides() => {}
         () = coordinator.drop_idle() => {}
-        served = http::serve(http, descriptors_max() / 5, Arc::clone(coordinator), metrics, stopped) => served?,
+        served = http::serve(http, descriptors_max() / 5, metrics, stopped) => served?,
         _ = asked.terminate.recv() => {}
         _ = asked.interrupt.recv() => {}
     }

@@ -195,13 +195,9 @@ impl Telemetry {
     }
 
     /// The span of an RPC, where somebody wants it.
-    pub fn span(
-        &self,
-        method: &'static str,
-        metadata: Option<&tonic::metadata::MetadataMap>,
-    ) -> RpcSpan {
+    pub fn span(&self, name: &'static str, headers: Option<&http::HeaderMap>) -> RpcSpan {
         match self.otlp.get() {
-            Some(otlp) => otlp.span(method, metadata),
+            Some(otlp) => otlp.span(name, headers),
             None => RpcSpan::none(),
         }
     }

@@ -3,9 +3,15 @@
 use std::sync::Arc;
 
 use tokio::sync::watch::Receiver;
-use tonic::{Request, Response, Status, Streaming, metadata::MetadataMap};
+use tonic::{Request, Response, Status, Streaming};
 
-use super::{answer, ending::Ending, read, session, span, status};
+use super::{
+    answer,
+    ending::Ending,
+    read, session,
+    span::{self, Origin},
+    status,
+};
 use crate::{
     coordinator::Coordinator,
     proto::{
@@ -40,8 +46,8 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
         request: Request<AcquireRequest>,
     ) -> Result<Response<AcquireResponse>, Status> {
         let unsaid = read::Defaults::default();
-        let (metadata, asked) = (Some(request.metadata()), request.get_ref());
-        let answered = acquire_traced(&self.coordinator, asked, &unsaid, metadata).await?;
+        let origin = Origin::Rpc(request.metadata());
+        let answered = acquire(&self.coordinator, request.get_ref(), &unsaid, origin).await?;
         Ok(Response::new(answered))
     }
 
@@ -50,8 +56,8 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
         request: Request<ReportRequest>,
     ) -> Result<Response<ReportResponse>, Status> {
         let unsaid = read::Defaults::default();
-        let (metadata, told) = (Some(request.metadata()), request.get_ref());
-        let answered = report_traced(&self.coordinator, told, &unsaid, metadata).await?;
+        let origin = Origin::Rpc(request.metadata());
+        let answered = report(&self.coordinator, request.get_ref(), &unsaid, origin).await?;
         Ok(Response::new(answered))
     }
 
@@ -77,37 +83,37 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
     }
 }
 
-/// `metadata`: of the RPC, where the question has one of its own.
-pub(super) async fn acquire_traced<S: Store>(
+/// Answers a question, under a span where somebody wants one.
+pub(super) async fn acquire<S: Store>(
     coordinator: &Coordinator<S>,
     request: &AcquireRequest,
     defaults: &read::Defaults,
-    metadata: Option<&MetadataMap>,
+    origin: Origin<'_>,
 ) -> Result<AcquireResponse, Status> {
-    let span = (coordinator.telemetry()).span(span::of_acquire(metadata), metadata);
-    let answered = acquire(coordinator, request, defaults).await;
+    let span = span::begin(coordinator.telemetry(), &span::ACQUIRE, origin);
+    let answered = decide(coordinator, request, defaults).await;
     if span.is_wanted() {
         span::end_acquire(span, request, defaults, answered.as_ref());
     }
     answered
 }
 
-/// As [`acquire_traced`].
-pub(super) async fn report_traced<S: Store>(
+/// As [`acquire`].
+pub(super) async fn report<S: Store>(
     coordinator: &Coordinator<S>,
     request: &ReportRequest,
     defaults: &read::Defaults,
-    metadata: Option<&MetadataMap>,
+    origin: Origin<'_>,
 ) -> Result<ReportResponse, Status> {
-    let span = (coordinator.telemetry()).span(span::of_report(metadata), metadata);
-    let answered = report(coordinator, request, defaults).await;
+    let span = span::begin(coordinator.telemetry(), &span::REPORT, origin);
+    let answered = take(coordinator, request, defaults).await;
     if span.is_wanted() {
         span::end_report(span, request, defaults, answered.as_ref());
     }
     answered
 }
 
-async fn acquire<S: Store>(
+async fn decide<S: Store>(
     coordinator: &Coordinator<S>,
     request: &AcquireRequest,
     defaults: &read::Defaults,
@@ -120,7 +126,7 @@ async fn acquire<S: Store>(
     Ok(answer::acquired(decision))
 }
 
-async fn report<S: Store>(
+async fn take<S: Store>(
     coordinator: &Coordinator<S>,
     request: &ReportRequest,
     defaults: &read::Defaults,

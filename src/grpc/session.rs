@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 use tonic::{Status, Streaming};
 
-use super::{client, oversize, pushed, read, status};
+use super::{client, oversize, pushed, read, span::Origin, status};
 use crate::{
     coordinator::{Caller, Coordinator, Key, Refusal, SUBSCRIPTIONS_MAX, Watcher},
     proto::{
@@ -128,11 +128,14 @@ impl<S: Store> Session<S> {
     async fn handle(&self, request: SessionRequest) -> Option<SessionResponse> {
         let answered = match request.message {
             Some(Asked::Acquire(batch)) => self.acquire(&batch).await.map(Some),
-            Some(Asked::Report(report)) => {
-                client::report_traced(&self.coordinator, &report, &self.defaults(), None)
-                    .await
-                    .map(|reported| Some(Answered::Reported(reported)))
-            }
+            Some(Asked::Report(report)) => client::report(
+                &self.coordinator,
+                &report,
+                &self.defaults(),
+                Origin::Session,
+            )
+            .await
+            .map(|reported| Some(Answered::Reported(reported))),
             Some(Asked::Hello(hello)) => self.greet(hello).await.map(|()| None),
             Some(Asked::Subscribe(subscribe)) => self.subscribe(&subscribe).await.map(|()| None),
             None => Err(status::of(&Refusal::invalid(
@@ -166,7 +169,7 @@ impl<S: Store> Session<S> {
         let defaults = greeting.unwrap_or(&unsaid);
         let mut items = Vec::with_capacity(count);
         for request in &batch.requests {
-            let acquired = client::acquire_traced(&self.coordinator, request, defaults, None);
+            let acquired = client::acquire(&self.coordinator, request, defaults, Origin::Session);
             let result = match acquired.await {
                 Ok(response) => {
                     if let Some(greeting) = greeting

@@ -1,5 +1,6 @@
 //! What the span of a question or a report says. Only called where somebody wants it.
 
+use http::HeaderMap;
 use tonic::{Status, metadata::MetadataMap};
 
 use super::read;
@@ -8,21 +9,49 @@ use crate::{
         AcquireRequest, AcquireResponse, BreakerState, DenialReason, ReportRequest, ReportResponse,
         acquire_response::Verdict,
     },
-    telemetry::{RpcSpan, attribute},
+    telemetry::{RpcSpan, Telemetry, attribute},
 };
 
-/// The name of a question's span: on a session it is one of many.
-pub fn of_acquire(metadata: Option<&MetadataMap>) -> &'static str {
-    match metadata {
-        Some(_) => "holdoff.v1.CoordinatorService/Acquire",
-        None => "holdoff.v1.CoordinatorService/Session acquire",
-    }
+/// Where a question or a report came from.
+#[derive(Clone, Copy, Debug)]
+pub enum Origin<'a> {
+    /// An RPC of its own, with its metadata.
+    Rpc(&'a MetadataMap),
+    /// One message of many on a session: in no caller's trace.
+    Session,
+    /// HTTP, with its headers.
+    Http(&'a HeaderMap),
 }
 
-pub fn of_report(metadata: Option<&MetadataMap>) -> &'static str {
-    match metadata {
-        Some(_) => "holdoff.v1.CoordinatorService/Report",
-        None => "holdoff.v1.CoordinatorService/Session report",
+/// The names that a span has, by where it came from.
+pub struct Names {
+    rpc: &'static str,
+    session: &'static str,
+    http: &'static str,
+}
+
+pub const ACQUIRE: Names = Names {
+    rpc: "holdoff.v1.CoordinatorService/Acquire",
+    session: "holdoff.v1.CoordinatorService/Session acquire",
+    http: "POST /v1/acquire",
+};
+
+pub const REPORT: Names = Names {
+    rpc: "holdoff.v1.CoordinatorService/Report",
+    session: "holdoff.v1.CoordinatorService/Session report",
+    http: "POST /v1/report",
+};
+
+pub fn begin(telemetry: &Telemetry, names: &Names, origin: Origin<'_>) -> RpcSpan {
+    match origin {
+        Origin::Rpc(metadata) => {
+            let mut span = telemetry.span(names.rpc, Some(metadata.as_ref()));
+            span.set(attribute::SYSTEM, attribute::GRPC);
+            span.set(attribute::METHOD, names.rpc);
+            span
+        }
+        Origin::Session => telemetry.span(names.session, None),
+        Origin::Http(headers) => telemetry.span(names.http, Some(headers)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Liveness, readiness and metrics over HTTP, for whoever has no gRPC.
+//! Liveness, readiness, metrics and the questions of clients over HTTP, for whoever has no gRPC.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use axum::{
 use tokio::sync::watch;
 
 use super::{brief::Brief, metrics::Metrics};
-use crate::{coordinator::Coordinator, store::Store, telemetry::CONTENT_TYPE};
+use crate::{coordinator::Coordinator, grpc, store::Store, telemetry::CONTENT_TYPE};
 
 /// Serves `room` connections at once until it is stopped; for ever where there is no listener.
 ///
@@ -21,7 +21,6 @@ use crate::{coordinator::Coordinator, store::Store, telemetry::CONTENT_TYPE};
 pub async fn serve<S: Store>(
     listener: Option<std::net::TcpListener>,
     room: usize,
-    coordinator: Arc<Coordinator<S>>,
     metrics: Arc<Metrics<S>>,
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
@@ -29,10 +28,12 @@ pub async fn serve<S: Store>(
         return std::future::pending().await;
     };
     let listener = tokio::net::TcpListener::from_std(listener)?;
+    let coordinator = Arc::clone(metrics.coordinator());
     let routes = Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready::<S>))
-        .with_state(coordinator)
+        .with_state(Arc::clone(&coordinator))
+        .merge(grpc::json::routes(coordinator))
         .merge(
             Router::new()
                 .route("/metrics", get(exposition::<S>))

@@ -25,7 +25,7 @@ use opentelemetry_sdk::{
 use tokio::sync::oneshot;
 
 use super::{
-    CODE_NAMES, Family, Method, Metric, RpcSpan, Signal, Telemetry, Timed, Value,
+    CODE_NAMES, Family, Method, Metric, RpcSpan, Signal, Telemetry, Timed, Value, attribute,
     exporter::Watched, histogram, table, table::Kind, trace,
 };
 
@@ -122,21 +122,17 @@ impl Otlp {
     pub(super) fn rpc(&self, method: Method, code: usize, took: Duration) {
         if let Some(histograms) = &self.histograms {
             let attributes = [
-                KeyValue::new(trace::SYSTEM, trace::GRPC),
-                KeyValue::new(trace::METHOD, method.name()),
-                KeyValue::new(trace::STATUS, CODE_NAMES[code]),
+                KeyValue::new(attribute::SYSTEM, attribute::GRPC),
+                KeyValue::new(attribute::METHOD, method.name()),
+                KeyValue::new(attribute::STATUS, CODE_NAMES[code]),
             ];
             histograms.rpc.record(took.as_secs_f64(), &attributes);
         }
     }
 
-    pub(super) fn span(
-        &self,
-        name: &'static str,
-        metadata: Option<&tonic::metadata::MetadataMap>,
-    ) -> RpcSpan {
+    pub(super) fn span(&self, name: &'static str, headers: Option<&http::HeaderMap>) -> RpcSpan {
         match &self.tracer {
-            Some((tracer, roots)) => RpcSpan::begin(tracer, *roots, name, metadata),
+            Some((tracer, roots)) => RpcSpan::begin(tracer, *roots, name, headers),
             None => RpcSpan::none(),
         }
     }

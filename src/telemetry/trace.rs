@@ -4,6 +4,7 @@
 //! `tracing`: such a layer would also take the transport's own spans, and would make each before
 //! it is known whether anybody wants it.
 
+use http::HeaderMap;
 use opentelemetry::{
     Context, KeyValue, Value,
     propagation::{Extractor, TextMapPropagator},
@@ -13,15 +14,14 @@ use opentelemetry_sdk::{
     propagation::TraceContextPropagator,
     trace::{SdkTracer, Span},
 };
-use tonic::metadata::MetadataMap;
 
-pub(super) const SYSTEM: &str = "rpc.system.name";
-pub(super) const GRPC: &str = "grpc";
-pub(super) const METHOD: &str = "rpc.method";
-pub(super) const STATUS: &str = "rpc.response.status_code";
-
-/// The attributes of a decision.
+/// What spans say: of the RPC as OpenTelemetry has it, and of the decision.
 pub mod attribute {
+    pub const SYSTEM: &str = "rpc.system.name";
+    /// The value of [`SYSTEM`].
+    pub const GRPC: &str = "grpc";
+    pub const METHOD: &str = "rpc.method";
+    pub const STATUS: &str = "rpc.response.status_code";
     pub const NAMESPACE: &str = "holdoff.namespace";
     pub const DEPENDENCY: &str = "holdoff.dependency";
     pub const SERVICE: &str = "holdoff.caller.service";
@@ -55,28 +55,23 @@ impl RpcSpan {
         Self(None)
     }
 
-    /// `metadata`: of the request, which may name the caller's span (W3C `traceparent`).
+    /// `headers`: of the request, which may name the caller's span (W3C `traceparent`).
     pub(super) fn begin(
         tracer: &SdkTracer,
         roots: Roots,
         name: &'static str,
-        metadata: Option<&MetadataMap>,
+        headers: Option<&HeaderMap>,
     ) -> Self {
-        let metadata = metadata.filter(|metadata| metadata.contains_key("traceparent"));
-        let parent = match (metadata, roots) {
+        let headers = headers.filter(|headers| headers.contains_key("traceparent"));
+        let parent = match (headers, roots) {
             (None, Roots::Never) => return Self::none(),
             (None, Roots::Sampled) => Context::new(),
-            (Some(metadata), _) => TraceContextPropagator::new()
-                .extract_with_context(&Context::new(), &Carrier(metadata)),
+            (Some(headers), _) => TraceContextPropagator::new()
+                .extract_with_context(&Context::new(), &Carrier(headers)),
         };
         let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Server);
-        let mut span = tracer.build_with_context(builder, &parent);
-        if !span.is_recording() {
-            return Self::none();
-        }
-        span.set_attribute(KeyValue::new(SYSTEM, GRPC));
-        span.set_attribute(KeyValue::new(METHOD, name));
-        Self(Some(Box::new(span)))
+        let span = tracer.build_with_context(builder, &parent);
+        Self(span.is_recording().then(|| Box::new(span)))
     }
 
     /// Whether attributes are worth being put together.
@@ -97,7 +92,7 @@ impl RpcSpan {
         };
         let code = result.map_or_else(tonic::Status::code, |()| tonic::Code::Ok);
         let name = super::CODE_NAMES.get(code as usize).copied();
-        span.set_attribute(KeyValue::new(STATUS, name.unwrap_or_default()));
+        span.set_attribute(KeyValue::new(attribute::STATUS, name.unwrap_or_default()));
         if let Err(status) = result
             && is_our_fault(code)
         {
@@ -116,7 +111,7 @@ const fn is_our_fault(code: tonic::Code) -> bool {
     )
 }
 
-struct Carrier<'a>(&'a MetadataMap);
+struct Carrier<'a>(&'a HeaderMap);
 
 impl Extractor for Carrier<'_> {
     fn get(&self, key: &str) -> Option<&str> {
@@ -124,10 +119,6 @@ impl Extractor for Carrier<'_> {
     }
 
     fn keys(&self) -> Vec<&str> {
-        let keys = self.0.keys().filter_map(|key| match key {
-            tonic::metadata::KeyRef::Ascii(key) => Some(key.as_str()),
-            tonic::metadata::KeyRef::Binary(_) => None,
-        });
-        keys.collect()
+        self.0.keys().map(http::HeaderName::as_str).collect()
     }
 }

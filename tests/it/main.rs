@@ -10,6 +10,7 @@ mod contract;
 mod fleet;
 mod granting;
 mod harness;
+mod json;
 mod killed;
 mod names;
 mod operators;
