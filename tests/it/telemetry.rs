@@ -1,7 +1,7 @@
 //! What the service tells of itself: `/metrics`, and spans and metrics to a collector.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     num::NonZeroUsize,
     sync::Arc,
     time::{Duration, Instant},
@@ -324,4 +324,117 @@ async fn what_a_full_table_refuses_is_counted_by_its_reason() {
         let series = format!("holdoff_refusals_total{{reason=\"{reason}\"}}");
         assert_eq!(value(&text, &series), 1.0);
     }
+}
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+const BEGIN: &str = "<!-- metrics: written by a test, see tests/it/telemetry.rs -->\n";
+const END: &str = "<!-- end of metrics -->\n";
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(format!("{ROOT}/{path}")).unwrap()
+}
+
+/// `BLESS=1 cargo test --test it telemetry` writes them anew.
+#[test]
+fn the_documentation_has_every_metric_as_the_table_has_it() {
+    let mut tables = String::new();
+    for (title, part) in table::ALL {
+        tables.push_str(&format!(
+            "\n### {title}\n\n| metric | kind | labels | is |\n|---|---|---|---|\n"
+        ));
+        for metric in *part {
+            let labels = metric.labels.iter().map(|label| format!("`{label}`"));
+            let labels = labels.collect::<Vec<_>>().join(", ");
+            let (name, kind, help) = (metric.name, metric.kind.word(), metric.help);
+            let row = format!(
+                "| `{name}`<br>`{}` | {kind} | {labels} | {help} |\n",
+                metric.otel
+            );
+            tables.push_str(&row);
+        }
+    }
+    tables.push('\n');
+    let page = read("docs/telemetry.md");
+    let (before, rest) = page.split_once(BEGIN).expect("its begin is marked");
+    let (_, after) = rest.split_once(END).expect("its end is marked");
+    let written = format!("{before}{BEGIN}{tables}{END}{after}");
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(format!("{ROOT}/docs/telemetry.md"), &written).unwrap();
+    }
+    assert!(
+        written == read("docs/telemetry.md"),
+        "docs/telemetry.md is not as the table; if that is meant, run with BLESS=1"
+    );
+}
+
+#[test]
+fn every_alert_has_its_page_and_its_page_an_alert() {
+    let rules = read("deploy/prometheus/alerts.yaml");
+    let after = |start: &str| -> BTreeSet<String> {
+        let lines = rules
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix(start));
+        lines.map(str::to_owned).collect()
+    };
+    let alerts = after("- alert: ");
+    assert!(alerts.len() > 10, "{alerts:?}");
+    let pages = after("runbook_url: https://github.com/holdoff/holdoff/blob/main/docs/runbooks/");
+    let pages: BTreeSet<String> = pages
+        .iter()
+        .map(|page| page.strip_suffix(".md").expect("a page").to_owned())
+        .collect();
+    assert_eq!(pages, alerts);
+    let folder = std::fs::read_dir(format!("{ROOT}/docs/runbooks")).unwrap();
+    let files = folder.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let files: BTreeSet<String> = files.map(|name| name.replace(".md", "")).collect();
+    assert_eq!(files, alerts);
+    let tests = read("deploy/prometheus/alerts.test.yaml");
+    for alert in &alerts {
+        let page = read(&format!("docs/runbooks/{alert}.md"));
+        for part in [
+            &format!("# {alert}\n"),
+            "**What it means.**",
+            "## Look\n\n```sh",
+            "## Do\n\n1. ",
+            "## Page\n\n",
+        ] {
+            assert!(page.contains(part), "{alert}: {part}");
+        }
+        assert!(
+            tests.contains(&format!("name: {alert} fires")),
+            "{alert} is never seen firing"
+        );
+        let silent = format!("alertname: {alert}}}");
+        assert!(tests.contains(&silent), "{alert} is never seen silent");
+    }
+}
+
+#[test]
+fn the_board_and_the_rules_name_only_metrics_of_the_table() {
+    let known: BTreeSet<&str> = table::ALL
+        .iter()
+        .flat_map(|(_, part)| part.iter().map(|metric| metric.name))
+        .collect();
+    let mut seen = BTreeSet::new();
+    for path in [
+        "deploy/grafana/holdoff.json",
+        "deploy/prometheus/alerts.yaml",
+    ] {
+        let text = read(path);
+        let word = |letter: char| !(letter.is_ascii_alphanumeric() || "_:".contains(letter));
+        for name in text.split(word) {
+            let ours = ["holdoff_", "rpc_server_", "process_"];
+            if !ours.iter().any(|start| name.starts_with(start)) {
+                continue;
+            }
+            let metric = ["_bucket", "_sum", "_count"]
+                .iter()
+                .find_map(|end| name.strip_suffix(end).filter(|name| known.contains(name)));
+            let metric = metric.unwrap_or(name);
+            assert!(known.contains(metric), "{path}: {name}");
+            seen.insert(metric.to_owned());
+        }
+    }
+    let unseen: Vec<_> = known.iter().filter(|name| !seen.contains(**name)).collect();
+    assert!(unseen.is_empty(), "on no panel and in no rule: {unseen:?}");
 }
