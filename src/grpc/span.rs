@@ -5,9 +5,10 @@ use tonic::{Status, metadata::MetadataMap};
 
 use super::read;
 use crate::{
+    policy::DEFAULT_NAMESPACE,
     proto::{
-        AcquireRequest, AcquireResponse, BreakerState, DenialReason, ReportRequest, ReportResponse,
-        acquire_response::Verdict,
+        AcquireRequest, AcquireResponse, BreakerState, DenialReason, ReportReason, ReportRequest,
+        ReportResponse, acquire_response::Verdict,
     },
     telemetry::{RpcSpan, Telemetry, attribute},
 };
@@ -55,66 +56,69 @@ pub fn begin(telemetry: &Telemetry, names: &Names, origin: Origin<'_>) -> RpcSpa
     }
 }
 
+/// Of a refused question only its status is said: its names were not checked.
 pub fn end_acquire(
     mut span: RpcSpan,
     request: &AcquireRequest,
     defaults: &read::Defaults,
     answered: Result<&AcquireResponse, &Status>,
 ) {
-    let own = &request.namespace;
-    let service = request.caller.as_ref().map(|caller| &caller.service);
-    set_names(&mut span, own, service, defaults);
-    span.set(attribute::DEPENDENCY, request.dependency.clone());
-    span.set(attribute::ATTEMPT, i64::from(request.attempt));
     if let Ok(response) = answered {
-        span.set(attribute::STATE, word::<BreakerState>(response.state));
-        span.set(
-            attribute::EPOCH,
-            i64::try_from(response.epoch).unwrap_or(i64::MAX),
-        );
-        match &response.verdict {
-            Some(Verdict::Grant(grant)) => {
-                span.set(attribute::VERDICT, "granted");
-                let delay = grant.delay.unwrap_or_default();
-                let seconds = delay.seconds as f64 + f64::from(delay.nanos) / 1e9;
-                span.set(attribute::DELAY, seconds);
-                let reason = match (grant.probe, request.hedge, request.attempt) {
-                    _ if !request.confirm.is_empty() => "confirmed",
-                    (true, _, _) => "probe",
-                    (_, true, _) => "hedge",
-                    (_, _, 1) => "first",
-                    _ => "retry",
-                };
-                span.set(attribute::REASON, reason);
-            }
-            Some(Verdict::Denial(denial)) => {
-                span.set(attribute::VERDICT, "denied");
-                span.set(attribute::REASON, word::<DenialReason>(denial.reason));
-            }
-            None => {}
-        }
+        let service = request.caller.as_ref().map(|caller| &caller.service);
+        set_names(&mut span, &request.namespace, service, defaults);
+        span.set(attribute::DEPENDENCY, request.dependency.clone());
+        span.set(attribute::ATTEMPT, i64::from(request.attempt));
+        set_answer(&mut span, request, response);
     }
     span.end(answered.map(|_| ()));
 }
 
+fn set_answer(span: &mut RpcSpan, request: &AcquireRequest, response: &AcquireResponse) {
+    span.set(attribute::STATE, word::<BreakerState>(response.state));
+    let epoch = i64::try_from(response.epoch).unwrap_or(i64::MAX);
+    span.set(attribute::EPOCH, epoch);
+    match &response.verdict {
+        Some(Verdict::Grant(grant)) => {
+            span.set(attribute::VERDICT, "granted");
+            let delay = grant.delay.unwrap_or_default();
+            let seconds = delay.seconds as f64 + f64::from(delay.nanos) / 1e9;
+            span.set(attribute::DELAY, seconds);
+            let reason = match (grant.probe, request.hedge, request.attempt) {
+                (true, _, _) => "probe",
+                _ if !request.confirm.is_empty() => "confirmed",
+                (false, true, _) => "hedge",
+                (false, false, 1) => "first",
+                (false, false, _) => "retry",
+            };
+            span.set(attribute::REASON, reason);
+        }
+        Some(Verdict::Denial(denial)) => {
+            span.set(attribute::VERDICT, "denied");
+            span.set(attribute::REASON, word::<DenialReason>(denial.reason));
+        }
+        None => {}
+    }
+}
+
+/// As [`end_acquire`].
 pub fn end_report(
     mut span: RpcSpan,
     request: &ReportRequest,
     defaults: &read::Defaults,
     answered: Result<&ReportResponse, &Status>,
 ) {
-    let service = request.caller.as_ref().map(|caller| &caller.service);
-    set_names(&mut span, &request.namespace, service, defaults);
-    let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-    span.set(attribute::ENTRIES, count(request.entries.len()));
     if let Ok(response) = answered {
-        let results = response.results.iter();
-        let applied = results.filter(|result| result.applied).count();
-        span.set(attribute::APPLIED, count(applied));
+        let service = request.caller.as_ref().map(|caller| &caller.service);
+        set_names(&mut span, &request.namespace, service, defaults);
+        let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        span.set(attribute::ENTRIES, count(request.entries.len()));
+        let applied = response.results.iter().filter(|result| result.applied);
+        span.set(attribute::APPLIED, count(applied.count()));
         let refused = response.results.iter().find(|result| !result.applied);
-        let reason = refused.map_or("ok".to_owned(), |result| {
-            word::<crate::proto::ReportReason>(result.reason)
-        });
+        let reason = match refused {
+            Some(result) => word::<ReportReason>(result.reason),
+            None => "ok".to_owned(),
+        };
         span.set(attribute::REASON, reason);
     }
     span.end(answered.map(|_| ()));
@@ -126,16 +130,14 @@ fn set_names(
     service: Option<&String>,
     defaults: &read::Defaults,
 ) {
-    let said = |own: &str, by_session: &str| match own {
-        "" => by_session.to_owned(),
-        own => own.to_owned(),
+    let first_said = |names: [&str; 3]| -> String {
+        let said = names.into_iter().find(|name| !name.is_empty());
+        said.unwrap_or_default().to_owned()
     };
-    let namespace = said(namespace, &defaults.namespace);
-    span.set(
-        attribute::NAMESPACE,
-        said(&namespace, crate::policy::DEFAULT_NAMESPACE),
-    );
-    let service = said(service.map_or("", String::as_str), &defaults.service);
+    let namespace = first_said([namespace, &defaults.namespace, DEFAULT_NAMESPACE]);
+    span.set(attribute::NAMESPACE, namespace);
+    let service = service.map_or("", String::as_str);
+    let service = first_said([service, &defaults.service, ""]);
     if !service.is_empty() {
         span.set(attribute::SERVICE, service);
     }
@@ -169,5 +171,5 @@ macro_rules! words {
 words!(
     BreakerState: "BREAKER_STATE_",
     DenialReason: "DENIAL_REASON_",
-    crate::proto::ReportReason: "REPORT_REASON_"
+    ReportReason: "REPORT_REASON_"
 );

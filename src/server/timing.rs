@@ -28,13 +28,20 @@ const STATUS_HEADER: &str = "grpc-status";
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Timing {
+    /// One a listener: each call counts itself in and out here, which cores should not share.
+    own: Arc<Own>,
+}
+
+#[derive(Debug)]
+struct Own {
     telemetry: Arc<Telemetry>,
     clock: Clock,
 }
 
 impl Timing {
     pub fn new(telemetry: Arc<Telemetry>, clock: Clock) -> Self {
-        Self { telemetry, clock }
+        let own = Arc::new(Own { telemetry, clock });
+        Self { own }
     }
 }
 
@@ -69,7 +76,7 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let call = Call {
             method: Method::of(request.uri().path()),
-            began: self.timing.clock.now(),
+            began: self.timing.own.clock.now(),
             timing: self.timing.clone(),
             ended: false,
         };
@@ -129,8 +136,8 @@ impl Call {
     fn end(&mut self, code: Code) {
         if !self.ended {
             self.ended = true;
-            let took = self.began.until(self.timing.clock.now());
-            let telemetry = &self.timing.telemetry;
+            let Own { telemetry, clock } = &*self.timing.own;
+            let took = self.began.until(clock.now());
             telemetry.rpc(self.method, code as usize, took.into());
         }
     }

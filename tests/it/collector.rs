@@ -251,6 +251,22 @@ async fn a_traced_caller_finds_the_decision_in_its_trace_and_nobody_else_pays() 
     let (_, span) = collector.span().await;
     assert_eq!(text_of(&span.attributes, "holdoff.verdict"), "denied");
     assert_eq!(text_of(&span.attributes, "holdoff.reason"), "not_retryable");
+    // Of what was refused nothing is said but that: its names are the caller's text.
+    let hostile = first(&"x".repeat(10_000));
+    client
+        .asks
+        .acquire(traced(hostile, "01"))
+        .await
+        .unwrap_err();
+    let (_, span) = collector.span().await;
+    let status = text_of(&span.attributes, "rpc.response.status_code");
+    assert_eq!(status, "INVALID_ARGUMENT");
+    let length: usize = span
+        .attributes
+        .iter()
+        .map(prost::Message::encoded_len)
+        .sum();
+    assert!(length < 1_000, "{span:?}");
     // What the batch still holds when the service is told to stop is sent all the same.
     let report = holdoff_client::proto::ReportRequest {
         entries: vec![result(&granted.permit, outcome(OutcomeKind::Success))],
