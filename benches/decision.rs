@@ -234,13 +234,15 @@ fn two_threads(_: &mut Criterion) {
     );
 }
 
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
 /// A question as it is told: the decision, its RPC's count and time, and a span where somebody
 /// wants one. Nobody listens where the collector is said to be, so all that is sent is lost.
 fn telling(bench: &mut Criterion) {
     const ACQUIRE: &str = "holdoff.v1.CoordinatorService/Acquire";
     let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9");
     let sampler = ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio");
-    let cases: [(&str, &[(&str, &str)], Option<&str>); 5] = [
+    let cases: [(&str, Variables<'_>, Option<&str>); 5] = [
         ("off", &[], None),
         ("on, no trace", &[endpoint], None),
         ("on, a trace that is not sampled", &[endpoint], Some("00")),
