@@ -40,6 +40,8 @@ export interface DeniedEvent {
 
 export interface ServiceEvent {
   readonly isAway: boolean;
+  /** `host:port`. */
+  readonly endpoint: string;
   readonly why: string;
 }
 

@@ -32,6 +32,12 @@ public record Endpoint(String host, int port, boolean isEncrypted) {
         }
     }
 
+    /** {@code host:port}, with brackets where they are needed. */
+    @Override
+    public String toString() {
+        return (host.indexOf(':') < 0 ? host : "[" + host + "]") + ":" + port;
+    }
+
     boolean isLoopback() {
         return host.equals("localhost") || host.startsWith("127.") || host.equals("::1");
     }

@@ -38,6 +38,7 @@ public final class Link {
     final Counting counting;
     final Warnings warnings;
     final Gate gate = new Gate();
+    private final Patience patience = new Patience();
     final AtomicInteger waiting = new AtomicInteger();
 
     private final Course course;
@@ -56,6 +57,9 @@ public final class Link {
     private ScheduledFuture<?> searching;
     private volatile boolean isClosed;
     private volatile boolean stands;
+
+    /** Where the connection is made to, or was last. */
+    private volatile String endpoint = "";
 
     public Link(Loop loop, Dialer dialer, Hello hello, Pushed pushed, Counting counting, Warnings warnings) {
         this.loop = loop;
@@ -85,17 +89,21 @@ public final class Link {
     /** Asks; how long is waited is the caller's matter. */
     public Ask ask(AcquireRequest request) {
         Gate.Pass pass = isClosed ? null : gate.enter(System.nanoTime());
-        Ask ask = new Ask(this, request, pass);
         if (pass == null) {
-            ask.end(NoAnswer.AWAY);
-            return ask;
+            return Ask.ended(this, request, null, NoAnswer.AWAY);
         }
+        counting.asked.increment();
+        if (!patience.enter()) {
+            // Nobody waits for the connection, and it is made all the same.
+            loop.execute(this::standOrBegin);
+            return Ask.ended(this, request, pass, NoAnswer.AWAY);
+        }
+        Ask ask = new Ask(this, request, pass, patience);
         if (waiting.incrementAndGet() > ASKS_MAX) {
             waiting.decrementAndGet();
             ask.end(NoAnswer.BUSY);
             return ask;
         }
-        counting.asked.increment();
         loop.execute(() -> take(ask));
         return ask;
     }
@@ -133,7 +141,7 @@ public final class Link {
     }
 
     private void plan(PlanCheckRequest request, CompletableFuture<PlanAnswer> answer) {
-        if (connection == null && !begin() || connection.channel() == null) {
+        if (!standOrBegin() || connection.channel() == null) {
             answer.complete(PlanAnswer.none(NoAnswer.AWAY));
             return;
         }
@@ -193,11 +201,11 @@ public final class Link {
                 answered();
                 warnings.refused(none.why().detail());
             }
-            case LATE, FAILED -> {
-                if (gate.unanswered(pass, now, Entropy.unit())) {
-                    warnings.away(none.why());
-                    boolean isLate = none.why().kind() == NoAnswer.Kind.LATE;
-                    loop.execute(() -> hasShut(isLate));
+            case LATE, FAILED -> unanswered(pass, none.why(), now);
+            // What was not sent says nothing of the service, unless it is the trial.
+            case UNSENT -> {
+                if (pass.isTrial()) {
+                    unanswered(pass, none.why(), now);
                 }
             }
             // No time was lost, and the link waits by itself before it connects again.
@@ -207,7 +215,14 @@ public final class Link {
 
     private void answered() {
         if (gate.answered()) {
-            warnings.back();
+            warnings.back(endpoint);
+        }
+    }
+
+    private void unanswered(Gate.Pass pass, NoAnswer why, long now) {
+        if (gate.unanswered(pass, now, Entropy.unit())) {
+            warnings.away(endpoint, why.detail());
+            loop.execute(() -> hasShut(why.isLate()));
         }
     }
 
@@ -220,11 +235,16 @@ public final class Link {
     }
 
     private void take(Ask ask) {
-        if (connection == null && !begin()) {
-            drop(ask, NoAnswer.AWAY);
-        } else {
+        if (standOrBegin()) {
             connection.take(ask);
+        } else {
+            drop(ask, NoAnswer.AWAY);
         }
+    }
+
+    /** False: there is no connection, and it is not time to make one. */
+    private boolean standOrBegin() {
+        return connection != null || begin();
     }
 
     /** The end of a question that this link holds. */
@@ -239,7 +259,7 @@ public final class Link {
     }
 
     private void connect(CompletableFuture<Boolean> connected) {
-        if (connection == null && !begin()) {
+        if (!standOrBegin()) {
             connected.complete(false);
         } else if (connection.isOpen()) {
             connected.complete(true);
@@ -261,6 +281,7 @@ public final class Link {
     private void open(int index) {
         ManagedChannel channel = index == 0 && prepared != null ? prepared : channel(index);
         prepared = index == 0 ? null : prepared;
+        endpoint = dialer.name(index);
         connection =
                 course.isUnary(index)
                         ? new Unary(this, index, channel)
@@ -293,12 +314,17 @@ public final class Link {
     /** The service is there. */
     void opened() {
         gate.heard(System.nanoTime());
+        patience.heard();
+        if (gate.isOpen()) {
+            // One that has been silent has to answer first.
+            warnings.back(endpoint);
+        }
         connecting.forEach(each -> each.complete(true));
         connecting.clear();
     }
 
     /** Nobody listens there: whoever waits may have luck with the next one. */
-    void unreachable(int index, List<Ask> asks) {
+    void unreachable(int index, List<Ask> asks, String why) {
         unreachable++;
         connection = null;
         if (unreachable < course.endpoints() && !isClosed) {
@@ -306,6 +332,7 @@ public final class Link {
             asks.forEach(connection::take);
             return;
         }
+        warnings.away(dialer.names(), why);
         asks.forEach(ask -> drop(ask, NoAnswer.AWAY));
         course.nothingReachable(System.nanoTime(), Entropy.unit());
         away();
@@ -322,7 +349,11 @@ public final class Link {
     void ended(int index, End end) {
         connection = null;
         stands = false;
+        patience.lost();
         reports.broken();
+        if (end == End.BROKEN || end == End.BROKEN_UNPROVEN) {
+            warnings.away(dialer.name(index), NoAnswer.LOST.detail());
+        }
         course.ended(index, end, System.nanoTime(), Entropy.unit());
         away();
     }
@@ -348,7 +379,7 @@ public final class Link {
     }
 
     private void report() {
-        if (connection == null && !begin()) {
+        if (!standOrBegin()) {
             return;
         }
         if (reports.dueIn(System.nanoTime()) == 0) {
