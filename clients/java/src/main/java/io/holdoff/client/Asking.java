@@ -273,10 +273,11 @@ final class Asking {
     }
 
     private Decision onPushedState() {
-        Word word = core.link().pushed().word(question.dependency());
+        long now = System.nanoTime();
+        Word word = core.link().pushed().word(question.dependency(), core.clock().at(now));
         if (word instanceof Word.Go go) {
             core.counting().pushedGrants.increment();
-            return Permit.onState(this, go.on());
+            return Permit.onState(this, go.on(), now);
         }
         if (word instanceof Word.Refuse refuse) {
             core.counting().pushedDenials.increment();
@@ -286,19 +287,17 @@ final class Asking {
     }
 
     private Answer answer(ByteString confirm) throws InterruptedException {
-        Optional<AcquireRequest> request = request(confirm);
-        if (request.isEmpty()) {
+        if (!mayBeAsked()) {
             return new Answer.None(NoAnswer.UNASKED);
         }
-        return count(core.link().ask(request.get()).await(core.timeout()));
+        return count(core.link().ask(() -> request(confirm)).await(core.timeout()));
     }
 
     private CompletableFuture<Answer> answerLater(ByteString confirm, Pending pending) {
-        Optional<AcquireRequest> request = request(confirm);
-        if (request.isEmpty()) {
+        if (!mayBeAsked()) {
             return CompletableFuture.completedFuture(new Answer.None(NoAnswer.UNASKED));
         }
-        Ask ask = core.link().ask(request.get());
+        Ask ask = core.link().ask(() -> request(confirm));
         pending.cancelBy(ask::giveUp);
         return ask.within(core.loop(), core.timeout()).thenApply(this::count);
     }
@@ -309,15 +308,14 @@ final class Asking {
         return answer;
     }
 
-    /** Empty: the service cannot be asked this. */
-    private Optional<AcquireRequest> request(ByteString confirm) {
-        if (core.link() == null) {
-            return Optional.empty();
-        }
-        if (!question.isWellNamed()) {
+    private boolean mayBeAsked() {
+        if (core.link() != null && !question.isWellNamed()) {
             core.warnings().oddName(question.dependency());
-            return Optional.empty();
         }
+        return core.link() != null && question.isWellNamed();
+    }
+
+    private AcquireRequest request(ByteString confirm) {
         AcquireRequest.Builder request =
                 AcquireRequest.newBuilder()
                         .setDependency(question.dependency())
@@ -332,12 +330,11 @@ final class Asking {
             request.setTimeLeft(Wire.writeNanos(left));
         }
         if (confirm != null) {
-            return Optional.of(request.setConfirm(confirm).build());
+            return request.setConfirm(confirm).build();
         }
-        if (before == null) {
-            return Optional.of(request.build());
-        }
-        return Optional.of(request.setPrevious(before.onTheWire()).build());
+        return before == null
+                ? request.build()
+                : request.setPrevious(before.onTheWire()).build();
     }
 
     /** {@code held}: so much of a delay has passed already. */

@@ -1,6 +1,5 @@
 package io.holdoff.client;
 
-import java.time.Duration;
 import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
@@ -151,8 +150,8 @@ final class AsyncCall<T> {
             hasValue = thrown == null;
             outcome = classify(returned, thrown);
         }
-        if (outcome.latency().isEmpty()) {
-            outcome = outcome.latency(Duration.ofNanos(took));
+        if (outcome.latencyNanos() < 0) {
+            outcome = outcome.latencyNanos(took);
         }
         if (outcome.kind() == OutcomeKind.SUCCESS && hasValue) {
             permit.report(outcome);

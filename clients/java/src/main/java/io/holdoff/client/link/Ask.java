@@ -26,6 +26,7 @@ public final class Ask {
         ENDED
     }
 
+    /** Null: it is not asked. */
     final AcquireRequest request;
     private final Link link;
 
@@ -46,9 +47,9 @@ public final class Ask {
     }
 
     /** One that nobody waits for. */
-    static Ask ended(Link link, AcquireRequest request, Gate.Pass pass, NoAnswer why) {
-        Ask ask = new Ask(link, request, pass, null);
-        ask.end(why);
+    static Ask away(Link link, Gate.Pass pass) {
+        Ask ask = new Ask(link, null, pass, null);
+        ask.end(NoAnswer.AWAY);
         return ask;
     }
 

@@ -2,6 +2,7 @@ package io.holdoff.client.link;
 
 import com.google.protobuf.ByteString;
 import io.grpc.CallOptions;
+import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
 import io.holdoff.client.Outcome;
 import io.holdoff.client.link.Course.End;
@@ -16,6 +17,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
 
 /**
  * The way to the service. Its public methods may be called by any thread; all else is done by that
@@ -50,7 +52,10 @@ public final class Link {
     /** Endpoints of this round that could not be reached. */
     private int unreachable;
 
-    /** Made when the client is, so that the first question does not wait for classes to load. */
+    /**
+     * Connected when the client is made, so that the first question does not wait for classes to
+     * load. Nothing is said on it before.
+     */
     private ManagedChannel prepared;
 
     private ScheduledFuture<?> reporting;
@@ -70,7 +75,7 @@ public final class Link {
         this.warnings = warnings;
         reports = new Reports(counting, () -> loop.execute(this::scheduleReport));
         course = new Course(dialer.count(), System.nanoTime());
-        loop.execute(() -> prepared = channel(0));
+        loop.execute(this::prepare);
         loop.execute(Prepare::messages);
     }
 
@@ -86,19 +91,22 @@ public final class Link {
         return hello;
     }
 
-    /** Asks; how long is waited is the caller's matter. */
-    public Ask ask(AcquireRequest request) {
+    /**
+     * Asks; how long is waited is the caller's matter. The question is not made where nobody is
+     * asked.
+     */
+    public Ask ask(Supplier<AcquireRequest> question) {
         Gate.Pass pass = isClosed ? null : gate.enter(System.nanoTime());
         if (pass == null) {
-            return Ask.ended(this, request, null, NoAnswer.AWAY);
+            return Ask.away(this, null);
         }
         counting.asked.increment();
         if (!patience.enter()) {
             // Nobody waits for the connection, and it is made all the same.
             loop.execute(this::standOrBegin);
-            return Ask.ended(this, request, pass, NoAnswer.AWAY);
+            return Ask.away(this, pass);
         }
-        Ask ask = new Ask(this, request, pass, patience);
+        Ask ask = new Ask(this, question.get(), pass, patience);
         if (waiting.incrementAndGet() > ASKS_MAX) {
             waiting.decrementAndGet();
             ask.end(NoAnswer.BUSY);
@@ -279,8 +287,7 @@ public final class Link {
     }
 
     private void open(int index) {
-        ManagedChannel channel = index == 0 && prepared != null ? prepared : channel(index);
-        prepared = index == 0 ? null : prepared;
+        ManagedChannel channel = index == 0 ? prepared() : channel(index);
         endpoint = dialer.name(index);
         connection =
                 course.isUnary(index)
@@ -288,6 +295,27 @@ public final class Link {
                         : new Session(this, index, channel);
         connection.begin();
         scheduleReport();
+    }
+
+    private void prepare() {
+        prepared = channel(0);
+        if (prepared != null) {
+            prepared.getState(true);
+        }
+    }
+
+    /** What was refused when the client was made says nothing of now. */
+    private ManagedChannel prepared() {
+        ManagedChannel channel = prepared;
+        prepared = null;
+        if (channel == null) {
+            return channel(0);
+        }
+        if (channel.getState(false) != ConnectivityState.TRANSIENT_FAILURE) {
+            return channel;
+        }
+        channel.shutdownNow();
+        return channel(0);
     }
 
     /** Null: there is no transport on the class path. */
