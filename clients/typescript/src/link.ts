@@ -27,9 +27,10 @@ import type {
   PlanCheckResponse,
 } from "./gen/holdoff/v1/coordinator_pb.js";
 import { Ask, AWAY, BUSY, LOST, type NoAnswer, noAnswerText, type Reply } from "./link/ask.js";
-import { Channel, type Endpoint, type TlsOptions, type Token } from "./link/channel.js";
+import { Channel, type TlsOptions, type Token } from "./link/channel.js";
 import type { Connection, OnEnd, Surroundings } from "./link/connection.js";
 import { Course, type End } from "./link/course.js";
+import type { Endpoint } from "./link/endpoint.js";
 import { ASKS_MAX } from "./link/outstanding.js";
 import { Patience } from "./link/patience.js";
 import { Presence } from "./link/presence.js";
@@ -90,8 +91,12 @@ export class Link implements Surroundings {
     this.reports.onChange = () => this.#reportsChanged();
   }
 
-  /** Asks, and waits for so long at most. */
-  async ask(request: AcquireRequest, timeout: number, signal: AbortSignal | undefined): Promise<Reply> {
+  /** Asks, and waits for so long at most. The question is not made where nobody is asked. */
+  async ask(
+    question: () => AcquireRequest,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Reply> {
     const pass = this.gate.enter(this.now());
     if (pass === null) return AWAY;
     this.counting.asked += 1;
@@ -101,7 +106,7 @@ export class Link implements Surroundings {
       return AWAY;
     }
     const reply = await new Promise<Reply>((resolve) => {
-      const ask = new Ask(request, (reply) => {
+      const ask = new Ask(question(), (reply) => {
         stopWaiting();
         stopListening();
         resolve(reply);
@@ -185,10 +190,6 @@ export class Link implements Surroundings {
     this.#warn("the service refuses to push the state of a dependency", text);
   }
 
-  warnName(dependency: string): void {
-    this.#warn("a dependency's name is not 1 to 200 of the letters allowed; deciding locally", dependency);
-  }
-
   #judge(pass: Pass, reply: Reply): void {
     if ("response" in reply) {
       this.#cameBack(pass.answered());
@@ -217,7 +218,7 @@ export class Link implements Surroundings {
   }
 
   #warn(message: string, text: string): void {
-    if (this.#warnedConfiguration.isDue(this.now())) this.#log.warn(message, { text: text.slice(0, 200) });
+    if (this.#warnedConfiguration.isDue(this.now())) this.#log.warn(`${message}: ${text.slice(0, 200)}`);
   }
 
   #want(ask: Ask): void {

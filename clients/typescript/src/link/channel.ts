@@ -33,6 +33,7 @@ import {
   type SessionResponse,
 } from "../gen/holdoff/v1/coordinator_pb.js";
 import { later, type Timer } from "../timers.js";
+import type { Endpoint } from "./endpoint.js";
 
 const CONNECT_TIMEOUT = 1_000;
 const KEEP_ALIVE = 20_000;
@@ -50,14 +51,6 @@ export interface TlsOptions {
 
 /** A token, or what reads it each time, since tokens are rotated. */
 export type Token = string | (() => string);
-
-export interface Endpoint {
-  readonly host: string;
-  readonly port: number;
-  /** `host:port`. */
-  readonly authority: string;
-  readonly isEncrypted: boolean;
-}
 
 export type SessionStream = ClientDuplexStream<SessionRequest, SessionResponse>;
 
