@@ -176,7 +176,7 @@ final class AsyncCall<T> {
         if (hasValue) {
             result.complete(value);
         } else if (error == null) {
-            result.completeExceptionally(new DeniedException(why, attempts));
+            result.completeExceptionally(TimedOutException.of(why, attempts));
         } else {
             Stopped.attach(error, why, attempts);
             result.completeExceptionally(error);

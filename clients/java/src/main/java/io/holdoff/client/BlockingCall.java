@@ -130,7 +130,7 @@ final class BlockingCall<T, E extends Exception> {
             return value;
         }
         if (error == null) {
-            throw new DeniedException(why, attempts);
+            throw TimedOutException.of(why, attempts);
         }
         Denied shown = error instanceof InterruptedException ? cancelled() : why;
         Stopped.attach(error, shown, attempts);

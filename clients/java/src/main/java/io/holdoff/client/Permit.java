@@ -331,7 +331,7 @@ public final class Permit implements Decision, AutoCloseable {
             return said;
         }
         long now = System.nanoTime();
-        return confirmed(asking.confirm(made), now);
+        return confirmed(asking.confirm(made, epoch), now);
     }
 
     /** The same without blocking a thread. */
@@ -363,7 +363,7 @@ public final class Permit implements Decision, AutoCloseable {
             return CompletableFuture.completedFuture(Optional.ofNullable(said));
         }
         long now = System.nanoTime();
-        return asking.confirmLater(made, pending)
+        return asking.confirmLater(made, epoch, pending)
                 .thenApply(confirmed -> Optional.ofNullable(confirmed(confirmed, now)));
     }
 
@@ -402,15 +402,12 @@ public final class Permit implements Decision, AutoCloseable {
     /** Null: it has a delay again. */
     private Decision confirmed(Object said, long now) {
         confirm = false;
+        if (said instanceof Unconfirmed unconfirmed) {
+            return giveUp(unconfirmed.denied());
+        }
         if (said instanceof Denied denied) {
-            // A denied confirmation has made the permit void; one that was not decided has left
-            // it to be given back.
-            boolean isVoid =
-                    denied.reason() != DenialReason.NO_DECISION
-                            && denied.reason() != DenialReason.UNREADABLE;
-            if (isVoid) {
-                made = null;
-            }
+            // The permit is void.
+            made = null;
             return giveUp(denied);
         }
         if (said == Terms.KEPT) {

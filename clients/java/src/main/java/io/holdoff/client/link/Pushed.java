@@ -117,6 +117,14 @@ public final class Pushed {
                 : entry.heard.refusedSince(epoch, clock.getAsLong());
     }
 
+    /** See {@link Heard#refusedAlone}. */
+    public Optional<Denied> refusedAlone(String dependency, boolean isExtra, Long since) {
+        Entry entry = entries.get(dependency);
+        return entry == null
+                ? Optional.empty()
+                : entry.heard.refusedAlone(isExtra, since, clock.getAsLong());
+    }
+
     /** How many clients the fleet had when the service last said so; 0: it has not. */
     public long knownClients(String dependency) {
         Entry entry = entries.get(dependency);

@@ -43,12 +43,6 @@ public final class Warnings {
         warnOfSettings("holdoff refuses to push the state of a dependency: " + what);
     }
 
-    public void oddName(String name) {
-        warnOfSettings(
-                "a dependency's name is not 1 to 200 of the letters allowed; deciding locally: "
-                        + name);
-    }
-
     void noTransport(RuntimeException why) {
         warnOfSettings("no connection can be made: " + why);
     }
