@@ -32,8 +32,8 @@ import javax.net.ssl.SSLParameters;
  * <p>Responses are read by their status ({@link Classifier#http}) and returned as they are where
  * there is no further attempt. The error of a request that was sent is the client's own; that of
  * one that was refused is an {@link IOException} in which {@link Holdoff#whyStopped} finds the
- * reason, and an {@link HttpTimeoutException} where all attempts were cut off. A request whose body has no known length is a stream, and is sent once. WebSockets are
- * not guarded.
+ * reason, and a {@link HttpTimeoutException} where all attempts were cut off. A request whose body
+ * has no known length is a stream, and is sent once. WebSockets are not guarded.
  */
 public final class HoldoffHttpClient extends HttpClient {
     /** May be repeated: RFC 9110, 9.2.2. */

@@ -43,7 +43,7 @@ public record Endpoint(String host, int port, boolean isEncrypted) {
         }
         boolean hasScheme = read.group(1) != null;
         boolean hasPort = read.group(4) != null;
-        // Without a scheme a lone word is a mistake more often than a host, and what has a path is none.
+        // Without a scheme a lone word is a mistake more often than a host, and a path is one too.
         boolean isWhole = hasScheme || hasPort && read.group(5).isEmpty();
         int port = hasPort ? Integer.parseInt(read.group(4)) : DEFAULT_PORT;
         String address = read.group(2);
