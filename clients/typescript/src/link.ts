@@ -244,7 +244,7 @@ export class Link implements Surroundings {
     this.#isDialing = false;
     if (this.#isClosed || "why" in dialed) {
       if ("channel" in dialed) dialed.channel.close();
-      else this.#presence.gone(dialed.endpoints, dialed.why);
+      else if (!this.#isClosed) this.#presence.gone(dialed.endpoints, dialed.why);
       this.#course.nothingReachable(this.now(), unit());
       this.#refuse();
       this.#schedule();
