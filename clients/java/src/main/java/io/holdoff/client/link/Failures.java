@@ -30,7 +30,9 @@ final class Failures {
         for (int depth = 0; at.getCause() != null && depth < 16; depth++) {
             at = at.getCause();
         }
-        return at.getMessage() == null ? at.getClass().getSimpleName() : at.getMessage();
+        String text = at.getMessage() == null ? at.getClass().getSimpleName() : at.getMessage();
+        // The transport names the function of the system that failed, which says nobody anything.
+        return text.replaceFirst("^\\w+\\(\\.\\.\\) failed with error\\(-?\\d+\\): ", "");
     }
 
     /** The service's own error, or that of a whole message. */
