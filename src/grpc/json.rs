@@ -18,7 +18,7 @@ use prost::Message;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use super::{MESSAGE_MAX, admission::Guard, client, read::Defaults, status};
+use super::{MESSAGE_MAX, admission::Guard, client, read::Defaults, span::Origin, status};
 use crate::{
     access::{Access, Method, Page, Refusal},
     coordinator::Coordinator,
@@ -69,7 +69,8 @@ async fn acquire<S: Store>(
     let answered = async {
         let request: proto::AcquireRequest = message("AcquireRequest", &headers, body)?;
         let guard = Guard::of(&served.access, &extensions)?;
-        Ok(client::acquire(&served.coordinator, &guard, &request, &Defaults::default()).await?)
+        let (unsaid, origin) = (Defaults::default(), Origin::Http(&headers));
+        Ok(client::acquire(&served.coordinator, &guard, &request, &unsaid, origin).await?)
     };
     written("AcquireResponse", answered.await)
 }
@@ -83,7 +84,8 @@ async fn report<S: Store>(
     let answered = async {
         let request: proto::ReportRequest = message("ReportRequest", &headers, body)?;
         let guard = Guard::of(&served.access, &extensions)?;
-        Ok(client::report(&served.coordinator, &guard, &request, &Defaults::default()).await?)
+        let (unsaid, origin) = (Defaults::default(), Origin::Http(&headers));
+        Ok(client::report(&served.coordinator, &guard, &request, &unsaid, origin).await?)
     };
     written("ReportResponse", answered.await)
 }

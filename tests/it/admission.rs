@@ -1,12 +1,13 @@
 //! Who may do what: every RPC and page with every kind of caller, over a real socket where it is
 //! an RPC, against expectations that follow from the one table.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::{Buf, BufMut, Bytes};
 use holdoff::{
     access::{Keyring, Method, Needs, Role, Token},
     server,
+    settings::MetricsDependencies,
 };
 use holdoff_client::proto::{
     AcquireBatch, Hello, ListAuditRequest, ListEventsRequest, OverrideKind, SessionRequest,
@@ -348,7 +349,10 @@ async fn every_page_is_shown_to_those_whom_its_row_names() {
     use tower::ServiceExt;
 
     let service = service().await;
-    let pages = || server::http::pages(&service.coordinator, &service.access);
+    let coordinator = Arc::clone(&service.coordinator);
+    let metrics = server::Metrics::new(coordinator, MetricsDependencies::default(), 16);
+    let metrics = Arc::new(metrics);
+    let pages = || server::http::pages(&metrics, &service.access);
     let rows = pages();
     let rows: Vec<(&str, Needs)> = rows.iter().map(|page| (page.path, page.needs)).collect();
     assert!(rows.iter().any(|(path, _)| *path == "/metrics"));
