@@ -32,7 +32,7 @@ use crate::{
 
 pub use file::{Keyring, private};
 pub use matrix::{Method, Needs};
-pub use pages::{Page, router, unauthenticated};
+pub use pages::{Page, Refusal, router};
 pub use peer::{Certified, Nameless, Peer, identity};
 pub use principal::{EVERYWHERE, Forbidden, Grants, Principal, Role};
 pub use token::{Token, TokenHash, redacted};

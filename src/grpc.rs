@@ -7,12 +7,14 @@ mod admission;
 mod answer;
 mod client;
 mod ending;
+pub mod json;
 mod operator;
 mod oversize;
 mod pushed;
 mod read;
 mod session;
 mod shown;
+mod span;
 mod status;
 mod watch;
 

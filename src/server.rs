@@ -6,9 +6,13 @@
 mod brief;
 mod connection;
 mod gate;
-mod http;
+pub mod http;
 mod listen;
+mod metrics;
+mod timing;
 mod tls;
+
+pub use metrics::Metrics;
 
 use std::{io::Write, net::SocketAddr, path::Path, sync::Arc, thread, time::Duration};
 
@@ -22,7 +26,6 @@ use tonic::transport::Server;
 use tower::util::MapResponseLayer;
 
 pub use gate::Gate;
-pub use http::pages;
 
 use crate::{
     clock::Clock,
@@ -37,6 +40,7 @@ use crate::{
     },
     settings::ServeSettings,
     store::{MemoryStore, Store},
+    telemetry::{Otlp, Switches},
 };
 
 /// How a client that keeps a connection open is told from one that is gone.
@@ -92,6 +96,12 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
         begun.with_context(|| format!("cannot record to {folder} (--record)"))?;
     }
     let coordinator = Arc::new(coordinator);
+    let metrics = Arc::new(Metrics::new(
+        Arc::clone(&coordinator),
+        settings.metrics_dependencies,
+        connections_max() * settings.workers.get(),
+    ));
+    begin_export(&metrics)?;
     let (stop, stopped) = watch::channel(false);
     let _watch = watch_policies(&settings, sources, &coordinator, &main)?;
     let (gate, _files) = Gate::start(&settings, &coordinator)?;
@@ -99,18 +109,14 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     // Who reads where it listens may ask it to stop at once.
     let asked = main.block_on(async { StopSignals::heard() })?;
     announce(grpc_at, http_at)?;
-    let serve_http = http::serve(
-        http,
-        descriptors_max() / 5,
-        settings.http_hosts,
-        Arc::clone(&coordinator),
-        gate,
-        stopped,
-    );
+    let room = descriptors_max() / 5;
+    let hosts = settings.http_hosts;
+    let serve_http = http::serve_behind(gate, http, room, hosts, metrics, stopped);
     main.block_on(until_stopped(&coordinator, serve_http, asked, stop))?;
     join(workers, settings.drain);
     coordinator.end_recording();
     main.block_on(coordinator.durable().close(coordinator.wall_now()))?;
+    coordinator.telemetry().end();
     Ok(())
 }
 
@@ -135,6 +141,23 @@ fn open_data(path: Option<&Path>, clock: &Clock) -> anyhow::Result<Opened> {
         Some(path) => Ok(Durable::open(path, start)?),
         None => Ok(Durable::in_memory(start)),
     }
+}
+
+/// To a collector, where the environment names one.
+fn begin_export<S: Store>(metrics: &Arc<Metrics<S>>) -> anyhow::Result<()> {
+    let Some(switches) = Switches::read(|name| std::env::var(name).ok())? else {
+        return Ok(());
+    };
+    let telemetry = Arc::clone(metrics.telemetry());
+    // Weak: what is exported does not keep alive what is told of.
+    let gather = Arc::downgrade(metrics);
+    let gather = move || {
+        gather
+            .upgrade()
+            .map_or_else(Vec::new, |it| it.for_collector())
+    };
+    telemetry.attach(Otlp::start(switches, &telemetry, gather)?);
+    Ok(())
 }
 
 fn watch_policies<S: Store>(
@@ -221,7 +244,9 @@ pub async fn serve_behind<S: Store>(
             .await;
     }
     let places = Arc::new(tokio::sync::Semaphore::new(connections_max()));
-    let incoming = connection::counted(listen::incoming(socket)?, places, gate.tls);
+    let telemetry = Arc::clone(coordinator.telemetry());
+    let timing = timing::Timing::new(Arc::clone(&telemetry), coordinator.clock().clone());
+    let incoming = connection::counted(listen::incoming(socket)?, places, telemetry, gate.tls);
     let streams_end = stopped.clone();
     let stop = async move {
         // The sender is only dropped at the end of the process.
@@ -238,6 +263,7 @@ pub async fn serve_behind<S: Store>(
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .http2_max_header_list_size(16 * 1024)
+        .layer(timing)
         .layer(MapResponseLayer::new(grpc::named_in))
         .layer(grpc::AdmissionLayer::new(Arc::clone(&gate.access)))
         .add_service(grpc::coordinator_service(

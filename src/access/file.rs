@@ -295,7 +295,7 @@ mod tests {
             (token(&format!("{{default: {secret}}}"), "[]"), "is no role"),
             (
                 format!("version: 1\ntokens: {{\"{secret}\": 1}}\n"),
-                "tokens",
+                "line 2",
             ),
             (format!("version: 1\n{secret}: 1\n"), "hot_…"),
             (

@@ -21,7 +21,7 @@ use axum::{
     routing::MethodRouter,
 };
 
-use super::{Access, Needs, Peer, Principal, Unauthenticated};
+use super::{Access, Forbidden, Needs, Peer, Principal, Unauthenticated};
 
 /// A page, its handler with its state already in it.
 #[derive(Clone, Debug)]
@@ -29,6 +29,15 @@ pub struct Page {
     pub path: &'static str,
     pub needs: Needs,
     pub handler: MethodRouter,
+    /// How it tells that somebody may not see it.
+    refuse: fn(&Refusal) -> Response,
+}
+
+/// Why somebody may not see a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    Unauthenticated(Unauthenticated),
+    Forbidden(Forbidden),
 }
 
 impl Page {
@@ -37,7 +46,15 @@ impl Page {
             path,
             needs,
             handler,
+            refuse: told,
         }
+    }
+
+    /// Tells it in another way than as a line of text.
+    #[must_use]
+    pub fn refusing_by(mut self, refuse: fn(&Refusal) -> Response) -> Self {
+        self.refuse = refuse;
+        self
     }
 }
 
@@ -47,6 +64,7 @@ pub fn router(pages: Vec<Page>, access: &Arc<Access>) -> Router {
         let guard = Guard {
             access: Arc::clone(access),
             needs: page.needs,
+            refuse: page.refuse,
         };
         let guarded = page
             .handler
@@ -59,6 +77,7 @@ pub fn router(pages: Vec<Page>, access: &Arc<Access>) -> Router {
 struct Guard {
     access: Arc<Access>,
     needs: Needs,
+    refuse: fn(&Refusal) -> Response,
 }
 
 async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
@@ -77,17 +96,24 @@ async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> 
     };
     let principal = match seen {
         Ok(principal) => principal,
-        Err(refused) => return unauthenticated(refused),
+        Err(refused) => return (guard.refuse)(&Refusal::Unauthenticated(refused)),
     };
     if let Err(forbidden) = access.admit(&principal, guard.needs) {
-        return (StatusCode::FORBIDDEN, format!("{forbidden}\n")).into_response();
+        return (guard.refuse)(&Refusal::Forbidden(forbidden));
     }
     request.extensions_mut().insert(principal);
     next.run(request).await
 }
 
-/// 401, as a page answers without a credential that holds.
-pub fn unauthenticated(refused: Unauthenticated) -> Response {
-    let told = [(WWW_AUTHENTICATE, "Bearer")];
-    (StatusCode::UNAUTHORIZED, told, format!("{refused}\n")).into_response()
+/// A line of text under 401 or 403.
+fn told(refusal: &Refusal) -> Response {
+    match refusal {
+        Refusal::Unauthenticated(refused) => {
+            let how = [(WWW_AUTHENTICATE, "Bearer")];
+            (StatusCode::UNAUTHORIZED, how, format!("{refused}\n")).into_response()
+        }
+        Refusal::Forbidden(forbidden) => {
+            (StatusCode::FORBIDDEN, format!("{forbidden}\n")).into_response()
+        }
+    }
 }

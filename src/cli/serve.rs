@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     recording::{FILE_MIN, RecordingSettings},
-    settings::{ClientCertificates, LogFormat, ServeSettings, TlsSettings},
+    settings::{ClientCertificates, LogFormat, MetricsDependencies, ServeSettings, TlsSettings},
 };
 
 const EXAMPLES: &str = "\
@@ -101,6 +101,9 @@ pub struct ServeArgs {
     /// How log lines look
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
+    /// Which dependencies have metrics of their own: `off`, `top-N` (the N most in trouble), `all`
+    #[arg(long, value_name = "off|top-N|all", default_value = "top-50", value_parser = metrics_dependencies)]
+    metrics_dependencies: MetricsDependencies,
 }
 
 /// Where the fleet's state is kept.
@@ -179,6 +182,7 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         workers: args.workers.unwrap_or(defaults.workers),
         drain: args.drain,
         log_format: args.log_format,
+        metrics_dependencies: args.metrics_dependencies,
     })
 }
 
@@ -222,6 +226,18 @@ fn host(text: &str) -> Result<String, String> {
         false => {
             Err("is no host name such as holdoff.example.org; leave out scheme and port".to_owned())
         }
+    }
+}
+
+fn metrics_dependencies(text: &str) -> Result<MetricsDependencies, String> {
+    let top = |text: &str| text.strip_prefix("top-")?.parse().ok();
+    match text {
+        "off" => Ok(MetricsDependencies::Off),
+        "all" => Ok(MetricsDependencies::All),
+        text => match top(text).filter(|count: &NonZeroUsize| count.get() <= 10_000) {
+            Some(count) => Ok(MetricsDependencies::Top(count)),
+            None => Err("is neither off, all nor top-1 to top-10000".to_owned()),
+        },
     }
 }
 

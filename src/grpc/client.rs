@@ -5,7 +5,14 @@ use std::sync::Arc;
 use tokio::sync::watch::Receiver;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{admission::Guard, answer, ending::Ending, read, session, status};
+use super::{
+    admission::Guard,
+    answer,
+    ending::Ending,
+    read, session,
+    span::{self, Origin},
+    status,
+};
 use crate::{
     access::{Access, Method},
     coordinator::Coordinator,
@@ -48,7 +55,15 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
     ) -> Result<Response<AcquireResponse>, Status> {
         let unsaid = read::Defaults::default();
         let guard = Guard::of(&self.access, request.extensions())?;
-        let answered = acquire(&self.coordinator, &guard, request.get_ref(), &unsaid).await?;
+        let origin = Origin::Rpc(request.metadata());
+        let answered = acquire(
+            &self.coordinator,
+            &guard,
+            request.get_ref(),
+            &unsaid,
+            origin,
+        )
+        .await?;
         Ok(Response::new(answered))
     }
 
@@ -58,7 +73,15 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
     ) -> Result<Response<ReportResponse>, Status> {
         let unsaid = read::Defaults::default();
         let guard = Guard::of(&self.access, request.extensions())?;
-        let answered = report(&self.coordinator, &guard, request.get_ref(), &unsaid).await?;
+        let origin = Origin::Rpc(request.metadata());
+        let answered = report(
+            &self.coordinator,
+            &guard,
+            request.get_ref(),
+            &unsaid,
+            origin,
+        )
+        .await?;
         Ok(Response::new(answered))
     }
 
@@ -89,7 +112,39 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
     }
 }
 
+/// Answers a question, under a span where somebody wants one.
 pub(super) async fn acquire<S: Store>(
+    coordinator: &Coordinator<S>,
+    guard: &Guard<'_>,
+    request: &AcquireRequest,
+    defaults: &read::Defaults,
+    origin: Origin<'_>,
+) -> Result<AcquireResponse, Status> {
+    let span = span::begin(coordinator.telemetry(), &span::ACQUIRE, origin);
+    let answered = decide(coordinator, guard, request, defaults).await;
+    if span.is_wanted() {
+        span::end_acquire(span, request, defaults, answered.as_ref());
+    }
+    answered
+}
+
+/// As [`acquire`].
+pub(super) async fn report<S: Store>(
+    coordinator: &Coordinator<S>,
+    guard: &Guard<'_>,
+    request: &ReportRequest,
+    defaults: &read::Defaults,
+    origin: Origin<'_>,
+) -> Result<ReportResponse, Status> {
+    let span = span::begin(coordinator.telemetry(), &span::REPORT, origin);
+    let answered = take(coordinator, guard, request, defaults).await;
+    if span.is_wanted() {
+        span::end_report(span, request, defaults, answered.as_ref());
+    }
+    answered
+}
+
+async fn decide<S: Store>(
     coordinator: &Coordinator<S>,
     guard: &Guard<'_>,
     request: &AcquireRequest,
@@ -105,7 +160,7 @@ pub(super) async fn acquire<S: Store>(
     Ok(answer::acquired(decision))
 }
 
-pub(super) async fn report<S: Store>(
+async fn take<S: Store>(
     coordinator: &Coordinator<S>,
     guard: &Guard<'_>,
     request: &ReportRequest,

@@ -23,7 +23,10 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::transport::server::{Connected, TcpIncoming};
 
 use super::tls::{Port, Tls, Wire};
-use crate::access::Peer;
+use crate::{
+    access::Peer,
+    telemetry::{Counter, Telemetry},
+};
 
 /// A peer that has not agreed on TLS and sent the preface within so long is cut off.
 pub const SPEAK_WITHIN: Duration = Duration::from_secs(5);
@@ -38,17 +41,41 @@ pub struct Connection {
     silence: Option<Pin<Box<Sleep>>>,
     /// Bytes of the preface that have not come yet.
     unsaid: usize,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
+}
+
+/// Counted for as long as it is taken.
+#[derive(Debug)]
+struct Place {
+    telemetry: Arc<Telemetry>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Place {
+    fn new(telemetry: Arc<Telemetry>, permit: OwnedSemaphorePermit) -> Self {
+        telemetry.add(Counter::ConnectionOpened);
+        Self {
+            telemetry,
+            _permit: permit,
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.telemetry.add(Counter::ConnectionClosed);
+    }
 }
 
 /// The connections of a listener, each with a place of its own.
 pub fn counted(
     incoming: TcpIncoming,
     places: Arc<Semaphore>,
+    telemetry: Arc<Telemetry>,
     tls: Option<Tls>,
 ) -> impl Stream<Item = io::Result<Connection>> {
     incoming.then(move |stream| {
-        let places = Arc::clone(&places);
+        let (places, telemetry) = (Arc::clone(&places), Arc::clone(&telemetry));
         let tls = tls.clone();
         async move {
             let stream = Wire::new(stream?, tls.as_ref(), Port::Grpc);
@@ -59,7 +86,7 @@ pub fn counted(
                 stream,
                 silence,
                 unsaid: PREFACE,
-                _place: place,
+                _place: Place::new(telemetry, place),
             })
         }
     })
@@ -156,9 +183,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let places = Arc::new(Semaphore::new(1));
+        let (incoming, telemetry) = (TcpIncoming::from(listener), Arc::<Telemetry>::default());
         let mut connections = Box::pin(counted(
-            TcpIncoming::from(listener),
+            incoming,
             Arc::clone(&places),
+            Arc::clone(&telemetry),
             None,
         ));
         let _silent = TcpStream::connect(address).await.unwrap();
@@ -166,8 +195,11 @@ mod tests {
         assert_eq!(places.available_permits(), 0);
         let error = connection.read_u8().await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let open = || telemetry.open(Counter::ConnectionOpened, Counter::ConnectionClosed);
+        assert_eq!(open(), 1);
         drop(connection);
         assert_eq!(places.available_permits(), 1);
+        assert_eq!(open(), 0);
     }
 
     #[tokio::test]
@@ -175,7 +207,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let places = Arc::new(Semaphore::new(1));
-        let mut connections = Box::pin(counted(TcpIncoming::from(listener), places, None));
+        let incoming = TcpIncoming::from(listener);
+        let mut connections = Box::pin(counted(incoming, places, Arc::default(), None));
         let mut dripping = TcpStream::connect(address).await.unwrap();
         dripping.write_all(b"PRI * HTTP/2.0\r\n").await.unwrap();
         let mut connection = connections.next().await.unwrap().unwrap();
@@ -192,7 +225,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let places = Arc::new(Semaphore::new(1));
-        let mut connections = Box::pin(counted(TcpIncoming::from(listener), places, None));
+        let incoming = TcpIncoming::from(listener);
+        let mut connections = Box::pin(counted(incoming, places, Arc::default(), None));
         let mut peer = TcpStream::connect(address).await.unwrap();
         peer.write_all(&[b'x'; PREFACE]).await.unwrap();
         let mut connection = connections.next().await.unwrap().unwrap();

@@ -1,12 +1,13 @@
 //! Who may do what: every RPC and page with every kind of caller, over a real socket where it is
 //! an RPC, against expectations that follow from the one table.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::{Buf, BufMut, Bytes};
 use holdoff::{
     access::{Keyring, Method, Needs, Role, Token},
     server,
+    settings::MetricsDependencies,
 };
 use holdoff_client::proto::{
     AcquireBatch, Hello, ListAuditRequest, ListEventsRequest, OverrideKind, SessionRequest,
@@ -348,18 +349,27 @@ async fn every_page_is_shown_to_those_whom_its_row_names() {
     use tower::ServiceExt;
 
     let service = service().await;
-    let rows = server::pages(&service.coordinator);
+    let coordinator = Arc::clone(&service.coordinator);
+    let metrics = server::Metrics::new(coordinator, MetricsDependencies::default(), 16);
+    let metrics = Arc::new(metrics);
+    let pages = || server::http::pages(&metrics, &service.access);
+    let rows = pages();
     let rows: Vec<(&str, Needs)> = rows.iter().map(|page| (page.path, page.needs)).collect();
     assert!(rows.iter().any(|(path, _)| *path == "/metrics"));
-    let router = holdoff::access::router(server::pages(&service.coordinator), &service.access);
+    let router = holdoff::access::router(pages(), &service.access);
     for (step, (path, needs)) in rows.into_iter().enumerate() {
         for who in ALL {
-            let mut request = http::Request::get(path);
+            // Whose namespace it is, these pages learn from the message.
+            let (mut request, body) = match path.starts_with("/v1/") {
+                true => (http::Request::post(path), "{\"namespace\": \"default\"}"),
+                false => (http::Request::get(path), ""),
+            };
+            request = request.header("content-type", "application/json");
             if who != Nobody {
                 let bearer = format!("Bearer {}", who.token().reveal());
                 request = request.header("authorization", bearer);
             }
-            let request = request.body(axum::body::Body::empty()).unwrap();
+            let request = request.body(axum::body::Body::from(body)).unwrap();
             let status = router.clone().oneshot(request).await.unwrap().status();
             let refused = match status.as_u16() {
                 401 => Some(Code::Unauthenticated),

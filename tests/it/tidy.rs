@@ -50,7 +50,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("entropy", &[]),
     ("proto", &[]),
     ("settings", &["recording"]),
-    ("telemetry", &[]),
+    // The names of the RPCs.
+    ("telemetry", &["proto"]),
     ("permit", &[]),
     ("policy", &[]),
     ("access", &["clock", "policy", "telemetry"]),
@@ -85,6 +86,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "policy",
             "proto",
             "store",
+            "telemetry",
         ],
     ),
     (
