@@ -19,7 +19,7 @@ import (
 // Service answers questions by Answer, and pushes Updates to whom follows them.
 type Service struct {
 	pb.UnimplementedCoordinatorServiceServer
-	// Address it listens on.
+	// Address it listens on; any free port of this machine unless said.
 	Address string
 	// Answer to a question; nil grants at once. A nil response is never sent.
 	Answer func(*pb.AcquireRequest) *pb.AcquireResponse
@@ -36,7 +36,10 @@ type Service struct {
 // Start serves until the end of the test.
 func (s *Service) Start(t testing.TB, options ...grpc.ServerOption) *Service {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if s.Address == "" {
+		s.Address = "127.0.0.1:0"
+	}
+	listener, err := net.Listen("tcp", s.Address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func (s *stream) watch() {
 		isOpen := s.isOpen
 		s.mu.Unlock()
 		if !isOpen {
-			s.end(endSilent)
+			s.end(endUnheard)
 			return
 		}
 	}
@@ -126,7 +126,7 @@ func (s *stream) watch() {
 		return
 	}
 	for sleep(s.ctx, time.Duration(float64(returnTriedEvery)*(1+rand.Float64()))) {
-		if conn, _ := s.link.dialer.dialOne(s.ctx, 0); conn != nil {
+		if conn, _, _ := s.link.dialer.dialOne(s.ctx, 0); conn != nil {
 			_ = conn.Close()
 			s.untilQuiet(gap)
 			s.end(endAgain)
@@ -176,7 +176,7 @@ func (s *stream) write() {
 			return
 		}
 		var timer <-chan time.Time
-		if due, isDue := s.link.Reports.dueAt(); isDue {
+		if due, isDue := s.link.Reports.dueAt(); isDue && !s.link.isDoubted() {
 			timer = time.After(time.Until(due))
 		}
 		select {
@@ -316,7 +316,7 @@ func (s *stream) read() {
 }
 
 func (s *stream) opened() {
-	s.link.gate.heard(time.Now())
+	s.link.opened()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.isOpen = true
@@ -345,6 +345,9 @@ func (s *stream) take(message *pb.SessionResponse) {
 		s.reported(id, true)
 	case *pb.SessionResponse_Update:
 		s.link.Pushed.Store(said.Update)
+		if s.link.isDoubted() {
+			s.link.gate.heard(time.Now())
+		}
 	case *pb.SessionResponse_Status:
 		s.refused(id, said.Status)
 	default: // Something newer than this client.
