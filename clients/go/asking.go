@@ -204,10 +204,43 @@ func (p *Permit) askNobody(ctx context.Context, askedAt time.Time, held rules.Na
 		question.IsCounted = p.previous.isCountedHere
 		p.previous.isCountedHere = true
 	}
+	if denial := p.refusedAlone(); denial != nil {
+		p.noteHere(&question)
+		return denial
+	}
 	return p.decideHere(ctx, askedAt, held, func(l *rules.Local, policy *rules.Policy, strictness rules.Strictness, now rules.Time) (rules.Grant, *rules.Denial) {
 		question.Strictness = strictness
 		return l.Ask(policy, &question, now, draws())
 	})
+}
+
+// refusedAlone: the service gives no answer, and does not need to where what it has pushed still stands.
+// More attempts than the policy allows are refused for that, since it is final.
+func (p *Permit) refusedAlone() *Denied {
+	c := p.client
+	if c.link == nil {
+		return nil
+	}
+	heard := c.pushed.Of(p.question.dependency).Heard()
+	denial := heard.RefusedAlone(p.attempt, 0, c.clock.Now())
+	allowed := heard.Policy.MaxAttempts
+	if denial == nil || p.isRetry() && allowed > 0 && p.attempt > allowed {
+		return nil
+	}
+	c.counting.PushedDenials.Add(1)
+	return denied(ByFleet, denial)
+}
+
+// noteHere: what the attempt before showed counts for this process, whoever has answered.
+func (p *Permit) noteHere(question *rules.Question) {
+	c := p.client
+	if c.noDecision == DenyAll {
+		return
+	}
+	now := c.clock.Now()
+	policy, _ := c.kept(p.question.dependency)
+	question.Strictness = c.strictness()
+	c.local.with(p.question.dependency, now, func(l *rules.Local) { l.Note(policy, question, now) })
 }
 
 type localRule func(*rules.Local, *rules.Policy, rules.Strictness, rules.Time) (rules.Grant, *rules.Denial)

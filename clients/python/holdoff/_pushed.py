@@ -102,6 +102,14 @@ class Heard:
         is_later = self.epoch > epoch and now < self.valid_until
         return self.denied(now) if self.refuses and is_later else None
 
+    def refuses_alone(self, attempt: int, since: int, now: int) -> Optional[Denied]:
+        """Why a question that the service does not answer is denied all the same: what it has
+        pushed in that epoch or later still stands. None: this process decides.
+        """
+        stands = now < self.valid_until and self.epoch >= since
+        is_let_go = attempt == 1 and self.first_attempts == GO
+        return self.denied(now) if stands and self.refuses and not is_let_go else None
+
     def stands_by(self, granted_in: int, now: int) -> bool:
         """Whether the service is known to stand by what it granted in that epoch."""
         return (

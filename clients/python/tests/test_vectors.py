@@ -237,11 +237,23 @@ def _client_policy(vector: Reading) -> None:
         assert kept == as_said, f"{name}: {kept}"
 
 
-@checks("pushed", 100)
+@checks("pushed", 174)
 def _pushed(vector: Reading) -> None:
     update = _fill(pb.Update(), vector["update"])
     heard, after = Heard(update, None, Policy(), 0), int(vector["after_ns"])
     waiting, expected = vector.get("waiting"), vector["expected"].whole()
+    alone = vector.get("alone")
+    if alone:
+        attempt = {"first": 1, "extra": 2}[alone["sought"]]
+        refused = heard.refuses_alone(attempt, alone.get("since") or 0, after)
+        assert expected["refused"] == (
+            refused
+            and {
+                "reason": refused.reason.name,
+                "retry_after_ns": str(from_seconds(refused.retry_after or 0.0)),
+            }
+        )
+        return
     if waiting:
         dropped = heard.drops(waiting["granted_in"], waiting["attempt"], after)
         assert expected == {

@@ -264,6 +264,18 @@ func (h *Heard) RefusedSince(epoch uint64, now rules.Time) *rules.Denial {
 	return h.Denial(now)
 }
 
+// RefusedAlone is why a question that the service does not answer is denied all the same: what it has
+// pushed in an epoch or later still stands. Nil: this process decides.
+func (h *Heard) RefusedAlone(attempt uint32, since uint64, now rules.Time) *rules.Denial {
+	isOpen := h.state == pb.BreakerState_BREAKER_STATE_OPEN || h.state == pb.BreakerState_BREAKER_STATE_FORCED_OPEN
+	refuses := isOpen || h.firstAttempts == pb.FirstAttempts_FIRST_ATTEMPTS_REFUSE
+	isLetGo := attempt == 1 && h.firstAttempts == pb.FirstAttempts_FIRST_ATTEMPTS_GO
+	if !refuses || isLetGo || h.Epoch < since || now >= h.validUntil {
+		return nil
+	}
+	return h.Denial(now)
+}
+
 // KnownClients is how many the fleet had when the service last said so; 0: it has not.
 func (h *Heard) KnownClients() uint32 { return h.allowance.GetKnownClients() }
 
