@@ -36,6 +36,7 @@ class Asking:
     __slots__ = ("_call_id", "attempt", "core", "deadline", "previous", "question")
 
     def __init__(self, core: Core, question: Question) -> None:
+        core.check_name(question.dependency)
         self.core = core
         self.question = question
         left = question.deadline_ns
@@ -203,10 +204,9 @@ class Asking:
     def _ask_fleet(self, confirm: Optional[bytes]) -> Flow[Any]:
         """A grant, a denial, or why there is neither."""
         core = self.core
-        request = None if core.link is None else self._request(confirm)
-        if request is None:
+        if core.link is None:
             return NoAnswer(Lack.UNASKED)
-        reply = yield AskFleet(request)
+        reply = yield AskFleet(self._request(confirm))
         answer: Any = reply
         if not isinstance(reply, NoAnswer):
             try:
@@ -220,15 +220,8 @@ class Asking:
             core.counters.answered += 1
         return answer
 
-    def _request(self, confirm: Optional[bytes]) -> Optional[Any]:
-        """None: the service cannot be asked this."""
-        question, core = self.question, self.core
-        if not _wire.is_name(question.dependency):
-            assert core.link is not None
-            core.link.warn_configuration(
-                "a dependency's name is not 1 to 200 of the letters allowed"
-            )
-            return None
+    def _request(self, confirm: Optional[bytes]) -> Any:
+        question = self.question
         request: Any = pb.AcquireRequest(
             dependency=question.dependency,
             attempt=self.attempt,

@@ -72,6 +72,8 @@ class Link:
         self._has_said_farewell = False
         self._warned_away = Seldom()
         self._is_said_to_be_away = False
+        self._cause = ""
+        """Why the last stream ended, in words."""
         self._warned_configuration = Seldom()
 
     def wake(self) -> None:
@@ -150,8 +152,9 @@ class Link:
         self.course.ended(index, end, now, _entropy.unit())
         self.is_waiting = True
         if end in (End.BROKEN, End.BROKEN_UNHEARD):
-            where = self.endpoints[index].target
-            self._say_away(f"the connection to holdoff at {where} broke")
+            where, cause = self.endpoints[index].target, self._cause or "it was closed"
+            self._say_away(f"the connection to holdoff at {where} broke ({cause[:200]})")
+        self._cause = ""
         if now < self.course.not_before:
             self.refuse_inbox()
         self.reports.broken()

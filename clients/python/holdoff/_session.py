@@ -216,7 +216,7 @@ class Session:
         return subscribe(add=sorted(names)) if names else None
 
     def _leave_idle(self) -> list[Any]:
-        idle = self._link.pushed.forget_idle()
+        idle = self._link.pushed.leave_idle()
         self._left.update(idle[: max(LEFT_MAX - len(self._left), 0)])
         return [subscribe(remove=names) for names in _chunks(idle)]
 

@@ -274,11 +274,11 @@ class TaskLink(Link):
             while True:
                 response = await call.read()
                 if response is grpc.aio.EOF:
-                    code = (await call.code()).value[0]
+                    code, self._cause = (await call.code()).value[0], await call.details() or ""
                     break
                 session.take(response)
         except grpc.aio.AioRpcError as error:
-            code = error.code().value[0]
+            code, self._cause = error.code().value[0], error.details() or ""
         except asyncio.CancelledError:
             if session.ends_as is None and not self.is_closed:
                 raise

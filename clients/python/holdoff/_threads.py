@@ -296,6 +296,7 @@ class ThreadLink(Link):
                     self._changed.notify_all()
             end = session.end_of(0)
         except grpc.RpcError as error:
+            self._cause = error.details() or ""
             end = session.end_of(error.code().value[0])
         finally:
             with self.lock:
