@@ -4,12 +4,14 @@ package scripted
 import (
 	"context"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -29,6 +31,7 @@ type Service struct {
 	Updates map[string]*pb.Update
 
 	mu      sync.Mutex
+	token   string
 	asked   []*pb.AcquireRequest
 	entries []*pb.ReportEntry
 }
@@ -49,6 +52,13 @@ func (s *Service) Start(t testing.TB, options ...grpc.ServerOption) *Service {
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	return s
+}
+
+// Token that the last session came with.
+func (s *Service) Token() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.token
 }
 
 // Asked are the questions so far.
@@ -77,6 +87,10 @@ func (s *Service) Kinds() (kinds []pb.OutcomeKind) {
 
 // Session of one client.
 func (s *Service) Session(stream grpc.BidiStreamingServer[pb.SessionRequest, pb.SessionResponse]) error {
+	said, _ := metadata.FromIncomingContext(stream.Context())
+	s.mu.Lock()
+	s.token = strings.Join(said.Get("authorization"), ", ")
+	s.mu.Unlock()
 	if err := stream.SendHeader(nil); err != nil {
 		return err
 	}

@@ -403,7 +403,7 @@ func (l *Link) run() {
 		}
 		l.counting.Reconnection.Add(1)
 		l.Reports.streamBegins()
-		how := l.use(index, conn, &course)
+		how, cause := l.use(index, conn, &course)
 		l.stands(nil, 0, nil)
 		_ = conn.Close()
 		l.Reports.broken()
@@ -416,22 +416,22 @@ func (l *Link) run() {
 			l.refuse(course.notBefore)
 		}
 		if how == endBroken || how == endUnproven {
-			l.sayAway("the connection to holdoff broke; deciding locally until it is back", l.dialer.Endpoints[index].Address, nil)
+			l.sayAway("the connection to holdoff broke; deciding locally until it is back", l.dialer.Endpoints[index].Address, cause)
 		}
 	}
 	l.refuse(time.Now())
 }
 
-// use returns how the time with the connection ended.
-func (l *Link) use(index int, conn *grpc.ClientConn, course *course) end {
+// use returns how the time with the connection ended, and what ended it where that is known.
+func (l *Link) use(index int, conn *grpc.ClientConn, course *course) (how end, cause error) {
 	var unsent []*ask
 	var waiting []chan<- bool
 	if !course.unary[index] {
 		stream := newStream(l, index, conn)
 		l.stands(conn, index, func() { stream.end(endSilent) })
-		how := stream.run()
+		how = stream.run()
 		if how != endUnimplemented {
-			return how
+			return how, stream.cause
 		}
 		course.unary[index] = true
 		unsent, waiting = stream.unsent()
@@ -439,7 +439,7 @@ func (l *Link) use(index int, conn *grpc.ClientConn, course *course) end {
 	unary := newUnary(l, conn)
 	l.stands(conn, index, func() { unary.end(endSilent) })
 	l.opened()
-	return unary.run(unsent, waiting)
+	return unary.run(unsent, waiting), nil
 }
 
 // untilWanted returns when there is something to connect for. Before its time everything is refused at

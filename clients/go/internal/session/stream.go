@@ -41,6 +41,8 @@ type stream struct {
 	waiting     []chan<- bool
 	// isOpen: the service has taken the stream; isProven: it has said something on it.
 	isOpen, isProven bool
+	// cause is why it ended; the reader's, until it has ended.
+	cause error
 }
 
 func newStream(link *Link, index int, conn *grpc.ClientConn) *stream {
@@ -67,6 +69,7 @@ func (s *stream) run() end {
 	defer s.cancel()
 	rpc, err := pb.NewCoordinatorServiceClient(s.conn).Session(s.ctx)
 	if err != nil {
+		s.cause = err
 		return s.close(s.endOf(err))
 	}
 	s.rpc = rpc
@@ -298,6 +301,7 @@ func (l *Link) report(batch *batch) *pb.ReportRequest {
 func (s *stream) read() {
 	header, err := s.rpc.Header()
 	if err != nil {
+		s.cause = err
 		s.end(s.endOf(err))
 		return
 	}
@@ -308,6 +312,7 @@ func (s *stream) read() {
 	for {
 		message, err := s.rpc.Recv()
 		if err != nil {
+			s.cause = err
 			s.end(s.endOf(err))
 			return
 		}
