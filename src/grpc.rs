@@ -6,6 +6,7 @@
 mod answer;
 mod client;
 mod ending;
+pub mod json;
 mod operator;
 mod oversize;
 mod pushed;

@@ -5,7 +5,7 @@
 
 mod brief;
 mod connection;
-mod http;
+pub mod http;
 mod listen;
 
 use std::{io::Write, net::SocketAddr, path::Path, sync::Arc, thread, time::Duration};

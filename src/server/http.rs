@@ -1,4 +1,4 @@
-//! Liveness, readiness and metrics over HTTP, for whoever has no gRPC.
+//! Liveness, readiness, metrics and the questions of clients over HTTP, for whoever has no gRPC.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use axum::{Router, extract::State, http::StatusCode, routing::get};
 use tokio::sync::watch;
 
 use super::brief::Brief;
-use crate::{coordinator::Coordinator, store::Store};
+use crate::{coordinator::Coordinator, grpc, store::Store};
 
 /// Serves `room` connections at once until it is stopped; for ever where there is no listener.
 ///
@@ -26,7 +26,8 @@ pub async fn serve<S: Store>(
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready::<S>))
         .route("/metrics", get(metrics::<S>))
-        .with_state(coordinator);
+        .with_state(Arc::clone(&coordinator))
+        .merge(grpc::json::routes(coordinator));
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;

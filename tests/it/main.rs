@@ -9,6 +9,7 @@ mod contract;
 mod fleet;
 mod granting;
 mod harness;
+mod json;
 mod killed;
 mod names;
 mod operators;
