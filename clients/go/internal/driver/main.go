@@ -208,7 +208,7 @@ func (p *player) step(s step) error {
 	case "repeat":
 		shown = p.repeat(s)
 	case "request":
-		shown, err = p.request(ctx, s)
+		shown, err = p.request(s)
 	case "until_fleet":
 		shown = p.untilFleet(s, within)
 	default:
