@@ -13,6 +13,7 @@ mod pushed;
 mod read;
 mod session;
 mod shown;
+mod span;
 mod status;
 mod watch;
 
