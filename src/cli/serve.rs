@@ -14,6 +14,9 @@ use crate::{
     settings::{ClientCertificates, LogFormat, MetricsDependencies, ServeSettings, TlsSettings},
 };
 
+const RECORD_MAX: u64 = 256 * 1024 * 1024;
+const RECORD_FILES: u32 = 8;
+
 const EXAMPLES: &str = "\
 Examples:
   holdoff serve
@@ -49,13 +52,12 @@ pub struct ServeArgs {
     /// Write down what happens, for `holdoff replay`, into this folder
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
-    /// How much is kept of that, all files together; the oldest goes first
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size::parse)]
-    record_max: u64,
-    /// In how many files; 2 to 1000
-    #[arg(long, value_name = "NUMBER", default_value_t = 8,
-          value_parser = clap::value_parser!(u32).range(2..=1_000))]
-    record_files: u32,
+    /// How much is kept of that, all files together, 256MiB unless said; the oldest goes first
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    record_max: Option<u64>,
+    /// In how many files, 8 unless said; 2 to 1000
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(2..=1_000))]
+    record_files: Option<u32>,
     /// Where the fleet's state is kept
     #[arg(long, value_enum, default_value_t = Store::Memory)]
     store: Store,
@@ -163,9 +165,19 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         });
     let record = args.record.map(|folder| RecordingSettings {
         folder,
-        max_bytes: args.record_max,
-        files: args.record_files,
+        max_bytes: args.record_max.unwrap_or(RECORD_MAX),
+        files: args.record_files.unwrap_or(RECORD_FILES),
     });
+    if record.is_none() {
+        let given = [
+            ("--record-max", args.record_max.is_some()),
+            ("--record-files", args.record_files.is_some()),
+        ];
+        if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+            let why = format!("{flag}: nothing is recorded without --record DIR");
+            return Err(Failure::Usage(why));
+        }
+    }
     if let Some(record) = &record {
         check_recording(record)?;
     }
