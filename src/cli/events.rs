@@ -174,7 +174,7 @@ pub fn time(at: Option<&Timestamp>) -> String {
         )
 }
 
-fn tone(event: &Event) -> Tone {
+pub fn tone(event: &Event) -> Tone {
     match event.kind() {
         EventKind::CheckUnhealthy => return Tone::Bad,
         EventKind::CheckHealthy => return Tone::Good,

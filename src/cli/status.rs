@@ -226,7 +226,7 @@ pub fn card(ink: Ink, d: &Dependency) -> String {
 }
 
 /// Nothing where the policy plans no checks.
-fn checks(d: &Dependency) -> String {
+pub fn checks(d: &Dependency) -> String {
     let Some(check) = &d.check else {
         return String::new();
     };
@@ -251,16 +251,16 @@ fn checks(d: &Dependency) -> String {
     )
 }
 
-fn is_unhealthy(d: &Dependency) -> bool {
+pub fn is_unhealthy(d: &Dependency) -> bool {
     let check = d.check.as_ref();
     check.is_some_and(|check| check.verdict() == CheckVerdict::Unhealthy)
 }
 
-fn state_word(d: &Dependency) -> String {
+pub fn state_word(d: &Dependency) -> String {
     words::state(d.state)
 }
 
-fn tone(d: &Dependency) -> Tone {
+pub fn tone(d: &Dependency) -> Tone {
     match d.state() {
         BreakerState::Closed if d.held_for.is_some() || is_unhealthy(d) => Tone::Watch,
         BreakerState::Closed => Tone::Good,
@@ -272,7 +272,7 @@ fn tone(d: &Dependency) -> Tone {
     }
 }
 
-fn why(d: &Dependency) -> String {
+pub fn why(d: &Dependency) -> String {
     let held = d.held_for.as_ref().map(span::from_wire);
     let held = held.filter(|span| *span > Duration::ZERO);
     let mut why = Vec::new();
@@ -294,7 +294,7 @@ fn override_short(d: &Dependency) -> String {
     )
 }
 
-fn override_long(d: &Dependency) -> String {
+pub fn override_long(d: &Dependency) -> String {
     d.r#override.as_ref().map_or_else(String::new, |order| {
         let ends = order.expires_in.as_ref().map_or_else(
             || "until it is released".to_owned(),
@@ -309,7 +309,7 @@ fn override_long(d: &Dependency) -> String {
     })
 }
 
-fn shadow(d: &Dependency) -> String {
+pub fn shadow(d: &Dependency) -> String {
     match d.shadow_state() {
         BreakerState::Unspecified => String::new(),
         BreakerState::Closed
@@ -325,7 +325,7 @@ fn span_or_empty(span: Option<&prost_types::Duration>) -> String {
     span.map_or_else(String::new, |span| span::human(span::from_wire(span)))
 }
 
-fn times(count: u64) -> String {
+pub fn times(count: u64) -> String {
     match count {
         0 => "never".to_owned(),
         1 => "once".to_owned(),
@@ -333,7 +333,7 @@ fn times(count: u64) -> String {
     }
 }
 
-fn counted(count: u64, what: &str) -> String {
+pub fn counted(count: u64, what: &str) -> String {
     match count {
         1 => format!("1 {what}"),
         n => format!("{n} {what}s"),
