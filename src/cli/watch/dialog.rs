@@ -177,7 +177,9 @@ impl Dialog {
             Field::Reason => match self.reason.trim().len() {
                 1..=REASON_MAX => None,
                 0 => Some("say why: 1 to 1,000 bytes".to_owned()),
-                many => Some(format!("the reason has {many} bytes; 1 to 1,000 are allowed")),
+                many => Some(format!(
+                    "the reason has {many} bytes; 1 to 1,000 are allowed"
+                )),
             },
             Field::Lasts if self.lasts.trim().is_empty() => None,
             Field::Lasts => match span::parse(self.lasts.trim()) {
@@ -186,7 +188,9 @@ impl Dialog {
                 Err(why) => Some(why),
             },
             Field::Name if self.name == self.dependency => None,
-            Field::Name => Some("type the name of the dependency, as it is written above".to_owned()),
+            Field::Name => {
+                Some("type the name of the dependency, as it is written above".to_owned())
+            }
             Field::Sure | Field::Sent => None,
         }
     }

@@ -92,9 +92,19 @@ impl Feed {
         let (tell, told) = mpsc::channel(AHEAD);
         let (asks, asked) = mpsc::unbounded_channel();
         let (visible, seen) = watch::channel(Vec::new());
-        let source = Source { server, namespace, owner, told: tell };
+        let source = Source {
+            server,
+            namespace,
+            owner,
+            told: tell,
+        };
         let task = tokio::spawn(follow(source, asked, seen));
-        Self { told, asks, visible, task }
+        Self {
+            told,
+            asks,
+            visible,
+            task,
+        }
     }
 }
 
@@ -156,7 +166,10 @@ impl Source {
     ) -> Failure {
         let (mut operator, namespace) = (connection.operator(), self.namespace.clone());
         let name_prefix = String::new();
-        let wanted = WatchDependenciesRequest { namespace, name_prefix };
+        let wanted = WatchDependenciesRequest {
+            namespace,
+            name_prefix,
+        };
         let mut changes = match connection.answer(operator.watch_dependencies(wanted)).await {
             Ok(changes) => changes,
             Err(failure) => return failure,
@@ -286,23 +299,53 @@ impl Source {
         let d = match order.action {
             Action::Open => {
                 let request = force(OverrideKind::ForceOpen);
-                connection.answer(operator.set_override(request)).await?.dependency
+                connection
+                    .answer(operator.set_override(request))
+                    .await?
+                    .dependency
             }
             Action::Close => {
                 let request = force(OverrideKind::ForceClosed);
-                connection.answer(operator.set_override(request)).await?.dependency
+                connection
+                    .answer(operator.set_override(request))
+                    .await?
+                    .dependency
             }
             Action::Release => {
-                let request = ClearOverrideRequest { namespace, dependency, owner, reason };
-                connection.answer(operator.clear_override(bounded(request))).await?.dependency
+                let request = ClearOverrideRequest {
+                    namespace,
+                    dependency,
+                    owner,
+                    reason,
+                };
+                connection
+                    .answer(operator.clear_override(bounded(request)))
+                    .await?
+                    .dependency
             }
             Action::Reset => {
-                let request = ResetDependencyRequest { namespace, dependency, owner, reason };
-                connection.answer(operator.reset_dependency(bounded(request))).await?.dependency
+                let request = ResetDependencyRequest {
+                    namespace,
+                    dependency,
+                    owner,
+                    reason,
+                };
+                connection
+                    .answer(operator.reset_dependency(bounded(request)))
+                    .await?
+                    .dependency
             }
             Action::ClearHold => {
-                let request = ClearHoldRequest { namespace, dependency, owner, reason };
-                connection.answer(operator.clear_hold(bounded(request))).await?.dependency
+                let request = ClearHoldRequest {
+                    namespace,
+                    dependency,
+                    owner,
+                    reason,
+                };
+                connection
+                    .answer(operator.clear_hold(bounded(request)))
+                    .await?
+                    .dependency
             }
         };
         Ok(d.unwrap_or_default())
@@ -317,11 +360,7 @@ fn refusal(failure: &Failure) -> String {
     }
 }
 
-async fn get(
-    connection: &Connection,
-    namespace: &str,
-    name: &str,
-) -> Result<Dependency, Failure> {
+async fn get(connection: &Connection, namespace: &str, name: &str) -> Result<Dependency, Failure> {
     let request = bounded(GetDependencyRequest {
         namespace: namespace.to_owned(),
         dependency: name.to_owned(),
@@ -341,7 +380,9 @@ async fn look(
     let looked = timeout(LOOK_WITHIN, async {
         if names.is_empty() {
             let mut operator = connection.operator();
-            connection.answer(operator.list_dependencies(listing(&namespace))).await?;
+            connection
+                .answer(operator.list_dependencies(listing(&namespace)))
+                .await?;
         }
         let mut all = JoinSet::new();
         for name in names.into_iter().take(LOOKED_AT) {
@@ -361,7 +402,10 @@ async fn look(
     });
     looked.await.unwrap_or_else(|_| {
         let cause = format!("no answer within {} s", LOOK_WITHIN.as_secs());
-        Err(Failure::Unreachable { server: String::new(), cause })
+        Err(Failure::Unreachable {
+            server: String::new(),
+            cause,
+        })
     })
 }
 

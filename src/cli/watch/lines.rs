@@ -24,7 +24,9 @@ pub async fn run(context: &Context, connection: &Connection) -> Result<Exit, Fai
         name_prefix: String::new(),
     };
     let mut operator = connection.operator();
-    let mut changes = connection.answer(operator.watch_dependencies(asked)).await?;
+    let mut changes = connection
+        .answer(operator.watch_dependencies(asked))
+        .await?;
     loop {
         tokio::select! {
             next = changes.message() => match next {

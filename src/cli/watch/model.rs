@@ -263,7 +263,11 @@ impl Model {
 
     /// The moment for which spans are shown: they stand still while nothing is heard.
     pub fn moment(&self) -> Now {
-        if self.is_stale() { self.heard } else { self.now }
+        if self.is_stale() {
+            self.heard
+        } else {
+            self.now
+        }
     }
 
     /// Of the page, else of the line that is chosen.
@@ -304,7 +308,10 @@ impl Model {
             Some(page) => vec![page.name.to_string()],
             None => {
                 let names = self.order.iter().skip(self.offset);
-                names.take(self.list_height()).map(|name| name.to_string()).collect()
+                names
+                    .take(self.list_height())
+                    .map(|name| name.to_string())
+                    .collect()
             }
         }
     }
@@ -317,7 +324,11 @@ impl Model {
         let at = self.selected_at();
         let height = self.list_height();
         let last = self.order.len().saturating_sub(height);
-        self.offset = self.offset.min(at).max((at + 1).saturating_sub(height)).min(last);
+        self.offset = self
+            .offset
+            .min(at)
+            .max((at + 1).saturating_sub(height))
+            .min(last);
     }
 
     fn sort_rows(&mut self) {
@@ -325,8 +336,9 @@ impl Model {
         let listed = self.rows.iter().filter(|(_, row)| {
             self.filter.passes(&row.told) && (wanted.is_empty() || says(&row.told, &wanted))
         });
-        let mut keyed: Vec<(f64, Arc<str>)> =
-            listed.map(|(name, row)| (self.key(row), Arc::clone(name))).collect();
+        let mut keyed: Vec<(f64, Arc<str>)> = listed
+            .map(|(name, row)| (self.key(row), Arc::clone(name)))
+            .collect();
         // The rows are by name, and the sort is stable.
         keyed.sort_by(|one, other| one.0.total_cmp(&other.0));
         self.order = keyed.into_iter().map(|(_, name)| name).collect();
@@ -373,7 +385,10 @@ fn trouble(d: &Dependency) -> f64 {
 }
 
 fn is_troubled(d: &Dependency) -> bool {
-    let shadow = !matches!(d.shadow_state(), BreakerState::Unspecified | BreakerState::Closed);
+    let shadow = !matches!(
+        d.shadow_state(),
+        BreakerState::Unspecified | BreakerState::Closed
+    );
     d.held_for.is_some() || status::is_unhealthy(d) || shadow
 }
 

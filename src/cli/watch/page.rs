@@ -11,7 +11,7 @@ use super::{
     text::{bars, cells, fit, wrap},
     view,
 };
-use crate::cli::{output::Tone, span, status, words};
+use crate::cli::{escape::escape, output::Tone, span, status, words};
 
 const LABEL: usize = 16;
 /// Events that are listed.
@@ -29,11 +29,19 @@ pub fn lines(model: &Model, page: &Page, width: usize) -> Vec<Line<'static>> {
     for (label, text) in facts(&d) {
         labelled(&mut lines, label, &text, width);
     }
-    let events: Vec<&Event> =
-        model.events.iter().filter(|event| event.dependency == d.name).collect();
+    let events: Vec<&Event> = model
+        .events
+        .iter()
+        .filter(|event| event.dependency == d.name)
+        .collect();
     heading(model, &mut lines, "Last ten minutes", width);
-    labelled(&mut lines, "states", &timeline(model, &d, &events, width.saturating_sub(LABEL)), width);
-    let legend = "█ open  X forced-open  ▒ half-open  ░ recovering  o forced-closed  · closed";
+    labelled(
+        &mut lines,
+        "states",
+        &timeline(model, &d, &events, width.saturating_sub(LABEL)),
+        width,
+    );
+    let legend = "█ open X forced ▒ half-open ░ recovering o forced-closed · closed";
     labelled(&mut lines, "", legend, width);
     heading(model, &mut lines, "Rates, since this page is open", width);
     rates(&mut lines, page, width);
@@ -51,14 +59,22 @@ pub fn lines(model: &Model, page: &Page, width: usize) -> Vec<Line<'static>> {
 fn head(model: &Model, d: &Dependency, width: usize) -> Vec<Line<'static>> {
     let since = span::human_or_dash(d.in_state_for.as_ref());
     let state = status::state_word(d);
-    let text = format!("{} {} is {state}, for {since} now", view::shape(d.state()), d.name);
+    let text = format!(
+        "{} {} is {state}, for {since} now",
+        view::shape(d.state()),
+        d.name
+    );
     let style = view::style(model.ink, status::tone(d));
-    wrap(&text, width).into_iter().map(|line| Line::styled(line, style)).collect()
+    wrap(&text, width)
+        .into_iter()
+        .map(|line| Line::styled(line, style))
+        .collect()
 }
 
 fn facts(d: &Dependency) -> Vec<(&'static str, String)> {
     let ends = |span: &Option<prost_types::Duration>| {
-        span.as_ref().map_or_else(String::new, |span| span::human(span::from_wire(span)))
+        span.as_ref()
+            .map_or_else(String::new, |span| span::human(span::from_wire(span)))
     };
     let mut facts = vec![
         ("why", d.detail.clone()),
@@ -102,7 +118,10 @@ fn facts(d: &Dependency) -> Vec<(&'static str, String)> {
                 status::counted(d.permits_out, "permit"),
             ),
         ),
-        ("opened", format!("{}; epoch {}", status::times(d.trips), d.epoch)),
+        (
+            "opened",
+            format!("{}; epoch {}", status::times(d.trips), d.epoch),
+        ),
     ];
     if !d.live {
         facts.push(("", "no calls yet: only a policy names it".to_owned()));
@@ -114,11 +133,17 @@ fn facts(d: &Dependency) -> Vec<(&'static str, String)> {
 fn heading(model: &Model, lines: &mut Vec<Line<'static>>, text: &str, width: usize) {
     let head = format!("── {text} ");
     let rule = "─".repeat(width.saturating_sub(cells(&head)));
-    lines.push(Line::styled(head + &rule, view::style(model.ink, Tone::Quiet)));
+    lines.push(Line::styled(
+        head + &rule,
+        view::style(model.ink, Tone::Quiet),
+    ));
 }
 
 fn labelled(lines: &mut Vec<Line<'static>>, label: &str, text: &str, width: usize) {
-    for (at, line) in wrap(text, width.saturating_sub(LABEL)).into_iter().enumerate() {
+    for (at, line) in wrap(text, width.saturating_sub(LABEL))
+        .into_iter()
+        .enumerate()
+    {
         let label = if at == 0 { label } else { "" };
         lines.push(Line::raw(format!("{}{line}", fit(label, LABEL))));
     }
@@ -141,8 +166,10 @@ fn mark(state: BreakerState) -> char {
 fn timeline(model: &Model, d: &Dependency, events: &[&Event], width: usize) -> String {
     let end = model.moment().wall.as_second();
     let seconds = |event: &Event| event.time.as_ref().map_or(0, |time| time.seconds);
-    let moves: Vec<&&Event> =
-        events.iter().filter(|event| event.from() != BreakerState::Unspecified).collect();
+    let moves: Vec<&&Event> = events
+        .iter()
+        .filter(|event| event.from() != BreakerState::Unspecified)
+        .collect();
     let cells = width.clamp(1, 120) as i64;
     let state_at = |time: i64| {
         let after = moves.iter().find(|event| seconds(event) > time);
@@ -153,7 +180,9 @@ fn timeline(model: &Model, d: &Dependency, events: &[&Event], width: usize) -> S
             end - TIMELINE_SECONDS + TIMELINE_SECONDS * at / cells,
             end - TIMELINE_SECONDS + TIMELINE_SECONDS * (at + 1) / cells,
         );
-        let within = moves.iter().filter(|event| (from + 1..=to).contains(&seconds(event)));
+        let within = moves
+            .iter()
+            .filter(|event| (from + 1..=to).contains(&seconds(event)));
         let seen = within.map(|event| event.to()).chain([state_at(to)]);
         let worst = seen.min_by_key(|state| match state {
             BreakerState::Open => 0,
@@ -176,15 +205,28 @@ fn rates(lines: &mut Vec<Line<'static>>, page: &Page, width: usize) {
     };
     type Pick = fn(&Sample) -> f64;
     let shown: [(&str, String, Pick); 4] = [
-        ("calls/s", view::per_second(last.calls), |sample| sample.calls),
-        ("failed", status::share(last.failing), |sample| sample.failing),
-        ("budget left", last.left.to_string(), |sample| sample.left as f64),
-        ("permits out", last.out.to_string(), |sample| sample.out as f64),
+        ("calls/s", view::per_second(last.calls), |sample| {
+            sample.calls
+        }),
+        ("failed", status::share(last.failing), |sample| {
+            sample.failing
+        }),
+        ("budget left", last.left.to_string(), |sample| {
+            sample.left as f64
+        }),
+        ("permits out", last.out.to_string(), |sample| {
+            sample.out as f64
+        }),
     ];
     for (label, now, pick) in shown {
         let values: Vec<f64> = page.samples.iter().map(pick).collect();
         let room = width.saturating_sub(LABEL + 10);
-        let line = format!("{}{}{}", fit(label, LABEL), fit(&now, 10), bars(&values, room));
+        let line = format!(
+            "{}{}{}",
+            fit(label, LABEL),
+            fit(&now, 10),
+            bars(&values, room)
+        );
         lines.push(Line::raw(line));
     }
 }
@@ -195,7 +237,11 @@ fn policy(lines: &mut Vec<Line<'static>>, policy: &Policy, width: usize) {
         Policy::Refused(why) => lines.extend(wrap(why, width).into_iter().map(Line::raw)),
         Policy::Known(values) => {
             let longest = |pick: fn(&PolicyValue) -> &str| {
-                values.iter().map(|value| cells(pick(value))).max().unwrap_or(0)
+                values
+                    .iter()
+                    .map(|value| cells(pick(value)))
+                    .max()
+                    .unwrap_or(0)
             };
             let field = longest(|value| &value.field).min(width / 2);
             let written = longest(|value| &value.value).min(width / 4);
@@ -216,5 +262,6 @@ fn policy(lines: &mut Vec<Line<'static>>, policy: &Policy, width: usize) {
 pub fn one_line(d: &Dependency) -> String {
     let since = span::human_or_dash(d.in_state_for.as_ref());
     let state = words::state(d.state);
-    format!("{state}, for {since} now: {}", view::notes(d))
+    let notes = escape(&view::notes(d)).into_owned();
+    format!("{state}, for {since} now: {notes}")
 }

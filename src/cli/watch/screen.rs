@@ -78,7 +78,10 @@ pub async fn run(context: &Context, owner: Option<String>) -> Result<Exit, Failu
     let mut screen = Screen::take().map_err(broken)?;
     let size = screen.0.size().map_err(broken)?;
     let begun = Instant::now();
-    let now = || Now { elapsed: begun.elapsed(), wall: jiff::Timestamp::now() };
+    let now = || Now {
+        elapsed: begun.elapsed(),
+        wall: jiff::Timestamp::now(),
+    };
     let start = |namespace| Feed::start(context.server.clone(), namespace, owner.clone());
     let mut feed = start(context.namespace.clone());
     let (server, namespace) = (context.server.to_string(), context.namespace.clone());

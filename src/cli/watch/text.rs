@@ -109,15 +109,28 @@ mod tests {
 
     #[test]
     fn a_text_never_takes_more_cells_than_it_is_given() {
-        for text in ["payments", "", "支払い", "a\u{1b}[2Jb", "e\u{301}e\u{301}e\u{301}"] {
+        for text in [
+            "payments",
+            "",
+            "支払い",
+            "a\u{1b}[2Jb",
+            "e\u{301}e\u{301}e\u{301}",
+        ] {
             for width in 0..12 {
                 assert!(cells(&cut(text, width)) <= width, "{text:?} {width}");
                 assert_eq!(cells(&fit(text, width)), width, "{text:?} {width}");
-                assert!(wrap(text, width).iter().all(|line| cells(line) <= width.max(4)));
+                assert!(
+                    wrap(text, width)
+                        .iter()
+                        .all(|line| cells(line) <= width.max(4))
+                );
             }
         }
         assert_eq!(cut("payments", 5), "paym…");
-        assert_eq!(wrap("12 of 20 calls failed", 9), ["12 of 20", "calls", "failed"]);
+        assert_eq!(
+            wrap("12 of 20 calls failed", 9),
+            ["12 of 20", "calls", "failed"]
+        );
     }
 
     #[test]

@@ -83,7 +83,11 @@ pub fn update(model: &mut Model, input: Input, now: Now) -> Option<Effect> {
             None
         }
         Input::Tick => {
-            if model.notice.as_ref().is_some_and(|notice| notice.until < now.elapsed) {
+            if model
+                .notice
+                .as_ref()
+                .is_some_and(|notice| notice.until < now.elapsed)
+            {
                 model.notice = None;
             }
             model.settle();
@@ -159,7 +163,11 @@ fn heard(model: &mut Model) {
 
 fn learn(model: &mut Model, d: Dependency) {
     let (seen, listing) = (model.now.elapsed, model.listing);
-    let row = Row { told: d, seen, listing };
+    let row = Row {
+        told: d,
+        seen,
+        listing,
+    };
     model.rows.insert(Arc::from(&*row.told.name), row);
     model.stands = Stands::Changed;
 }
@@ -309,7 +317,10 @@ fn in_dialog(model: &mut Model, code: KeyCode) -> Option<Effect> {
         (Field::Sure, KeyCode::Char('y')) => return Some(Effect::Carry(dialog.order())),
         (Field::Sure, KeyCode::Char('n')) => model.over = Over::Nothing,
         (_, KeyCode::Up | KeyCode::BackTab) => dialog.back(),
-        (Field::Reason | Field::Lasts | Field::Name, KeyCode::Enter | KeyCode::Tab | KeyCode::Down) => {
+        (
+            Field::Reason | Field::Lasts | Field::Name,
+            KeyCode::Enter | KeyCode::Tab | KeyCode::Down,
+        ) => {
             dialog.enter();
         }
         (_, code) => edited(model, code),
@@ -373,7 +384,9 @@ fn walked(model: &mut Model, code: KeyCode) -> Option<Effect> {
         KeyCode::Char('/') => model.over = Over::Search,
         KeyCode::Char('n') => model.over = Over::Namespace(String::new()),
         KeyCode::Char('f') => model.filter = next(&Filter::ROUND, model.filter, 1),
-        KeyCode::Char('F') => model.filter = next(&Filter::ROUND, model.filter, Filter::ROUND.len() - 1),
+        KeyCode::Char('F') => {
+            model.filter = next(&Filter::ROUND, model.filter, Filter::ROUND.len() - 1)
+        }
         KeyCode::Char('s') => model.sort = next(&Sort::ROUND, model.sort, 1),
         KeyCode::Char('S') => model.sort = next(&Sort::ROUND, model.sort, Sort::ROUND.len() - 1),
         KeyCode::Char('e') => {

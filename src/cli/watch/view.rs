@@ -39,7 +39,12 @@ const HELP: &[&str] = &[
 pub fn view(model: &Model, frame: &mut Frame<'_>) {
     let area = frame.area();
     if area.width < 20 || area.height < 6 {
-        put(frame, area, 0, Line::raw(cut("holdoff: too small", area.width.into())));
+        put(
+            frame,
+            area,
+            0,
+            Line::raw(cut("holdoff: too small", area.width.into())),
+        );
         return;
     }
     put(frame, area, 0, title(model, area.width.into()));
@@ -55,7 +60,12 @@ pub fn view(model: &Model, frame: &mut Frame<'_>) {
         }
         None => list(model, frame, area),
     }
-    put(frame, area, area.height - 1, footer(model, area.width.into()));
+    put(
+        frame,
+        area,
+        area.height - 1,
+        footer(model, area.width.into()),
+    );
     match &model.over {
         Over::Nothing | Over::Search | Over::Namespace(_) => {}
         Over::Help => {
@@ -71,7 +81,9 @@ pub fn view(model: &Model, frame: &mut Frame<'_>) {
 
 fn put(frame: &mut Frame<'_>, area: Rect, y: u16, line: Line<'_>) {
     if y < area.height {
-        frame.buffer_mut().set_line(area.x, area.y + y, &line, area.width);
+        frame
+            .buffer_mut()
+            .set_line(area.x, area.y + y, &line, area.width);
     }
 }
 
@@ -105,11 +117,15 @@ fn title(model: &Model, width: usize) -> Line<'static> {
     let (tone, end) = match (&model.link, model.is_stale()) {
         (Link::Lost(cause), _) => {
             let since = time(model.heard.wall);
-            (Tone::Bad, format!("STALE, as of {since}; reconnecting: {cause}"))
+            (
+                Tone::Bad,
+                format!("STALE, as of {since}; reconnecting: {cause}"),
+            )
         }
-        (Link::Asked | Link::Live, true) => {
-            (Tone::Bad, format!("STALE, as of {}: no answer", time(model.heard.wall)))
-        }
+        (Link::Asked | Link::Live, true) => (
+            Tone::Bad,
+            format!("STALE, as of {}: no answer", time(model.heard.wall)),
+        ),
         (Link::Asked, false) => (Tone::Watch, "connecting".to_owned()),
         (Link::Live, false) => (Tone::Good, format!("live {}", time(model.now.wall))),
     };
@@ -117,7 +133,10 @@ fn title(model: &Model, width: usize) -> Line<'static> {
     let start = format!("holdoff {} at {}", model.namespace, model.server);
     let room = width.saturating_sub(cells(&end) + 2);
     Line::from(vec![
-        Span::styled(fit(&start, room), Style::default().add_modifier(Modifier::BOLD)),
+        Span::styled(
+            fit(&start, room),
+            Style::default().add_modifier(Modifier::BOLD),
+        ),
         Span::raw("  "),
         Span::styled(end, style(model.ink, tone).add_modifier(Modifier::BOLD)),
     ])
@@ -133,9 +152,17 @@ fn counts(model: &Model, width: usize) -> Line<'static> {
         BreakerState::ForcedClosed,
         BreakerState::Closed,
     ] {
-        let count = model.rows.values().filter(|row| row.told.state() == state).count();
+        let count = model
+            .rows
+            .values()
+            .filter(|row| row.told.state() == state)
+            .count();
         if count > 0 {
-            said.push(format!("{} {count} {}", shape(state), words::state(state.into())));
+            said.push(format!(
+                "{} {count} {}",
+                shape(state),
+                words::state(state.into())
+            ));
         }
     }
     let mut text = match said.is_empty() {
@@ -182,14 +209,24 @@ impl Columns {
         let rest = width.saturating_sub(fixed);
         let name = (rest * 2 / 5).clamp(rest.min(12), 40);
         let why = rest.saturating_sub(name + 1);
-        Self { name, failed, calls, budget, why }
+        Self {
+            name,
+            failed,
+            calls,
+            budget,
+            why,
+        }
     }
 
     fn line(&self, state: &str, cells: [&str; 6]) -> String {
         let [name, since, failed, calls, budget, why] = cells;
         let mut line = format!("{} {} ", fit(state, STATE), fit(name, self.name));
         line.push_str(&right(since, SINCE));
-        for (text, width) in [(failed, self.failed), (calls, self.calls), (budget, self.budget)] {
+        for (text, width) in [
+            (failed, self.failed),
+            (calls, self.calls),
+            (budget, self.budget),
+        ] {
             line.push_str(&right(text, width));
         }
         line.push(' ');
@@ -203,13 +240,25 @@ fn list(model: &Model, frame: &mut Frame<'_>, area: Rect) {
     let columns = Columns::of(width);
     let headings = ["NAME", "SINCE", "FAILED", "CALLS/S", "BUDGET", "WHY"];
     let quiet = style(model.ink, Tone::Quiet);
-    put(frame, area, 2, Line::styled(columns.line("STATE", headings), quiet));
+    put(
+        frame,
+        area,
+        2,
+        Line::styled(columns.line("STATE", headings), quiet),
+    );
     let moment = model.moment().elapsed;
     let selected = model.selected_at();
     let height = model.list_height();
-    let shown = model.order.iter().enumerate().skip(model.offset).take(height);
+    let shown = model
+        .order
+        .iter()
+        .enumerate()
+        .skip(model.offset)
+        .take(height);
     for (line, (at, name)) in shown.enumerate() {
-        let Some(row) = model.rows.get(name) else { continue };
+        let Some(row) = model.rows.get(name) else {
+            continue;
+        };
         let d = row.aged(moment);
         let text = fit(&of_row(&columns, &d), width);
         let mut style = match model.is_stale() {
@@ -234,7 +283,12 @@ fn list(model: &Model, frame: &mut Frame<'_>, area: Rect) {
         let room = usize::from(model.pane_height()) - 1;
         let newest = model.events.len().saturating_sub(room);
         for (at, event) in model.events.iter().skip(newest).enumerate() {
-            put(frame, area, y + 1 + at as u16, happened(model, event, width));
+            put(
+                frame,
+                area,
+                y + 1 + at as u16,
+                happened(model, event, width),
+            );
         }
     }
 }
@@ -255,7 +309,10 @@ fn of_row(columns: &Columns, d: &Dependency) -> String {
     let failed = status::share(d.failure_ratio);
     let calls = per_second(d.calls_per_second);
     let budget = d.budget_left.to_string();
-    columns.line(&state, [&d.name, &since, &failed, &calls, &budget, &notes(d)])
+    columns.line(
+        &state,
+        [&d.name, &since, &failed, &calls, &budget, &notes(d)],
+    )
 }
 
 pub fn per_second(rate: f64) -> String {
@@ -278,14 +335,27 @@ pub fn notes(d: &Dependency) -> String {
     if let Some(span) = &d.open_for {
         notes.push(format!("probe in {}", span::human(span::from_wire(span))));
     }
+    if let Some(span) = &d.held_for {
+        notes.push(format!("held for {}", span::human(span::from_wire(span))));
+    }
+    if status::is_unhealthy(d) {
+        notes.push("health checks fail".to_owned());
+    }
     if d.probes_out > 0 {
-        notes.push(format!("{} out", status::counted(d.probes_out.into(), "probe")));
+        notes.push(format!(
+            "{} out",
+            status::counted(d.probes_out.into(), "probe")
+        ));
     }
     let shadow = status::shadow(d);
     if !shadow.is_empty() && d.shadow_state() != BreakerState::Closed {
         notes.push(format!("in shadow mode {shadow}"));
     }
-    notes.push(status::why(d));
+    notes.push(match &d.r#override {
+        // What its operator wrote says more than that one did.
+        Some(order) => format!("{} ({})", order.reason, order.owner),
+        None => d.detail.clone(),
+    });
     notes.retain(|note| !note.is_empty());
     notes.join("; ")
 }
@@ -300,7 +370,10 @@ fn strip(model: &Model, width: usize) -> Vec<String> {
 
 pub fn happened(model: &Model, event: &Event, width: usize) -> Line<'static> {
     let text = events::line(Ink::Plain, event);
-    Line::styled(cut(text.trim_end(), width), style(model.ink, events::tone(event)))
+    Line::styled(
+        cut(text.trim_end(), width),
+        style(model.ink, events::tone(event)),
+    )
 }
 
 fn footer(model: &Model, width: usize) -> Line<'static> {
@@ -314,28 +387,44 @@ fn footer(model: &Model, width: usize) -> Line<'static> {
         return Line::styled(cut(&notice.text, width), style);
     }
     let keys = match &model.page {
-        Some(_) => "Esc back  j k scroll  o open  c close  r release  R reset  h clear hold  ? help  q quit",
-        None => "Enter page  / search  f filter  s sort  e events  o open  c close  r release  ? help  q quit",
+        Some(_) => {
+            "Esc back  jk scroll  o open  c close  r release  R reset  h hold  ? help  q quit"
+        }
+        None => "Enter page  / search  f filter  s sort  e events  o c r R h act  ? help  q quit",
     };
     Line::styled(cut(keys, width), style(model.ink, Tone::Quiet))
 }
 
 fn asked(model: &Model, dialog: &Dialog, width: usize) -> Vec<Line<'static>> {
     let bold = Style::default().add_modifier(Modifier::BOLD);
-    let plain = |text: &str| wrap(text, width).into_iter().map(Line::raw).collect::<Vec<_>>();
+    let plain = |text: &str| {
+        wrap(text, width)
+            .into_iter()
+            .map(Line::raw)
+            .collect::<Vec<_>>()
+    };
     let head = format!("{} {}", dialog.action.title(), dialog.dependency);
-    let mut lines: Vec<_> =
-        wrap(&head, width).into_iter().map(|line| Line::styled(line, bold)).collect();
+    let mut lines: Vec<_> = wrap(&head, width)
+        .into_iter()
+        .map(|line| Line::styled(line, bold))
+        .collect();
     if let Some(row) = model.rows.get(&*dialog.dependency) {
         let d = row.aged(model.moment().elapsed);
-        lines.extend(plain(&format!("It is {} now; {}", status::state_word(&d), notes(&d))));
+        lines.extend(plain(&format!(
+            "It is {} now; {}",
+            status::state_word(&d),
+            notes(&d)
+        )));
         lines.extend(plain(&dialog.action.effect(&d)));
     }
     lines.push(Line::raw(""));
     for field in dialog.fields() {
         let (what, text) = match field {
             Field::Reason => ("Why", &dialog.reason),
-            Field::Lasts => ("For how long (1s to 24h; nothing: until it is released)", &dialog.lasts),
+            Field::Lasts => (
+                "For how long (1s to 24h; nothing: until it is released)",
+                &dialog.lasts,
+            ),
             Field::Name => ("Until it is released: type its name", &dialog.name),
             Field::Sure | Field::Sent => continue,
         };
@@ -345,12 +434,20 @@ fn asked(model: &Model, dialog: &Dialog, width: usize) -> Vec<Line<'static>> {
         let all = wrap(&format!("{what}: {text}{mark}"), width);
         let from = all.len().saturating_sub(3);
         let style = if here { bold } else { Style::default() };
-        lines.extend(all.into_iter().skip(from).map(|line| Line::styled(line, style)));
+        lines.extend(
+            all.into_iter()
+                .skip(from)
+                .map(|line| Line::styled(line, style)),
+        );
     }
     lines.push(Line::raw(""));
     if let Some(problem) = &dialog.problem {
         let bad = style(model.ink, Tone::Bad);
-        lines.extend(wrap(problem, width).into_iter().map(|line| Line::styled(line, bad)));
+        lines.extend(
+            wrap(problem, width)
+                .into_iter()
+                .map(|line| Line::styled(line, bad)),
+        );
     }
     lines.extend(plain(match dialog.at {
         Field::Reason | Field::Lasts | Field::Name => "Enter next   Up back   Esc leave it",
@@ -366,8 +463,16 @@ fn boxed(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<Line<'_>>) {
     let inside = usize::from(width) - 4;
     let room = usize::from(area.height) - 3;
     let height = lines.len().min(room);
-    let (x, y) = ((area.width - width) / 2, (area.height - height as u16 - 2) / 2);
-    let at = Rect { x: area.x + x, y: area.y + y, width, height: height as u16 + 2 };
+    let (x, y) = (
+        (area.width - width) / 2,
+        (area.height - height as u16 - 2) / 2,
+    );
+    let at = Rect {
+        x: area.x + x,
+        y: area.y + y,
+        width,
+        height: height as u16 + 2,
+    };
     let head = match title {
         "" => String::new(),
         title => format!(" {title} "),
@@ -377,8 +482,17 @@ fn boxed(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<Line<'_>>) {
     for (y, line) in lines.iter().skip(lines.len() - height).enumerate() {
         let blank = format!("│{}│", " ".repeat(inside + 2));
         put(frame, at, 1 + y as u16, Line::raw(blank));
-        let inner = Rect { x: at.x + 2, width: inside as u16, ..at };
+        let inner = Rect {
+            x: at.x + 2,
+            width: inside as u16,
+            ..at
+        };
         put(frame, inner, 1 + y as u16, line.clone());
     }
-    put(frame, at, height as u16 + 1, Line::raw(format!("└{}┘", "─".repeat(inside + 2))));
+    put(
+        frame,
+        at,
+        height as u16 + 1,
+        Line::raw(format!("└{}┘", "─".repeat(inside + 2))),
+    );
 }
