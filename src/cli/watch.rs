@@ -14,9 +14,11 @@ use super::{
     overrides,
 };
 
+mod boxes;
 mod dialog;
 mod feed;
 mod lines;
+mod list;
 mod model;
 mod page;
 mod screen;

@@ -2,18 +2,20 @@
 //! numbers of what is on the screen once a second, and what the person orders. What is lost is
 //! asked for anew; nothing is ever done twice, since an order is sent once.
 
-use std::time::Duration;
+use std::{future::Future, time::Duration};
 
 use holdoff_client::proto::{
     ClearHoldRequest, ClearOverrideRequest, Dependency, GetDependencyRequest, GetPolicyRequest,
     ListDependenciesRequest, OverrideKind, ResetDependencyRequest, SetOverrideRequest,
-    WatchDependenciesRequest, WatchEventsRequest, watch_dependencies_response::Change,
+    WatchDependenciesRequest, WatchDependenciesResponse, WatchEventsRequest, WatchEventsResponse,
+    watch_dependencies_response::Change,
 };
 use tokio::{
     sync::{mpsc, watch},
     task::{JoinHandle, JoinSet},
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
+use tonic::Streaming;
 
 use super::{
     dialog::{Action, Order},
@@ -114,23 +116,35 @@ async fn follow(
     visible: watch::Receiver<Vec<String>>,
 ) {
     let mut wait = FIRST_WAIT;
+    let mut failure = source.lost("not connected yet");
     loop {
-        let failure = match Connection::open(&source.server).await {
-            Ok(connection) => {
+        let opened = refusing(&source, &mut asked, &failure, source.open()).await;
+        failure = match opened {
+            Ok(streams) => {
                 wait = FIRST_WAIT;
-                source.connected(&connection, &mut asked, &visible).await
+                source.connected(streams, &mut asked, &visible).await
             }
             Err(failure) => failure,
         };
         source.tell(Told::Lost(cause(&failure))).await;
-        let mut over = std::pin::pin!(sleep(wait));
-        loop {
-            tokio::select! {
-                () = &mut over => break,
-                Some(ask) = asked.recv() => source.tell(unasked(ask, &failure)).await,
-            }
-        }
+        refusing(&source, &mut asked, &failure, sleep(wait)).await;
         wait = (wait * 2).min(LONGEST_WAIT);
+    }
+}
+
+/// Until `done`. What is asked meanwhile is refused: nothing is kept to be sent later.
+async fn refusing<T>(
+    source: &Source,
+    asked: &mut mpsc::UnboundedReceiver<Ask>,
+    failure: &Failure,
+    done: impl Future<Output = T>,
+) -> T {
+    let mut done = std::pin::pin!(done);
+    loop {
+        tokio::select! {
+            done = &mut done => return done,
+            Some(ask) = asked.recv() => source.tell(unasked(ask, failure)).await,
+        }
     }
 }
 
@@ -149,6 +163,13 @@ fn unasked(ask: Ask, failure: &Failure) -> Told {
     }
 }
 
+/// What a connection is there for.
+struct Streams {
+    connection: Connection,
+    changes: Streaming<WatchDependenciesResponse>,
+    events: Streaming<WatchEventsResponse>,
+}
+
 type Looking = Option<JoinHandle<Result<Vec<Dependency>, Failure>>>;
 
 impl Source {
@@ -157,32 +178,40 @@ impl Source {
         let _ = self.told.send(told).await;
     }
 
-    /// Until something is lost.
-    async fn connected(
-        &self,
-        connection: &Connection,
-        asked: &mut mpsc::UnboundedReceiver<Ask>,
-        visible: &watch::Receiver<Vec<String>>,
-    ) -> Failure {
-        let (mut operator, namespace) = (connection.operator(), self.namespace.clone());
-        let name_prefix = String::new();
+    async fn open(&self) -> Result<Streams, Failure> {
+        let connection = Connection::open(&self.server).await?;
+        let mut operator = connection.operator();
         let wanted = WatchDependenciesRequest {
-            namespace,
-            name_prefix,
+            namespace: self.namespace.clone(),
+            name_prefix: String::new(),
         };
-        let mut changes = match connection.answer(operator.watch_dependencies(wanted)).await {
-            Ok(changes) => changes,
-            Err(failure) => return failure,
-        };
+        let changes = operator.watch_dependencies(wanted);
+        let changes = connection.answer(changes).await?;
         let wanted = WatchEventsRequest {
             namespace: self.namespace.clone(),
             dependency: String::new(),
             since: Some(span::to_wire(EVENTS_SINCE)),
         };
-        let mut events = match connection.answer(operator.watch_events(wanted)).await {
-            Ok(events) => events,
-            Err(failure) => return failure,
-        };
+        let events = connection.answer(operator.watch_events(wanted)).await?;
+        Ok(Streams {
+            connection,
+            changes,
+            events,
+        })
+    }
+
+    /// Until something is lost.
+    async fn connected(
+        &self,
+        streams: Streams,
+        asked: &mut mpsc::UnboundedReceiver<Ask>,
+        visible: &watch::Receiver<Vec<String>>,
+    ) -> Failure {
+        let Streams {
+            connection,
+            mut changes,
+            mut events,
+        } = streams;
         self.tell(Told::Begun).await;
         let mut beat = interval(BEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -225,9 +254,13 @@ impl Source {
     }
 
     fn ended(&self) -> Failure {
+        self.lost("the service ended the stream")
+    }
+
+    fn lost(&self, cause: &str) -> Failure {
         Failure::Unreachable {
             server: self.server.to_string(),
-            cause: "the service ended the stream".to_owned(),
+            cause: cause.to_owned(),
         }
     }
 
@@ -252,29 +285,26 @@ impl Source {
                 let values = answer.map(|answer| answer.values);
                 Told::Policy(dependency, values.map_err(|failure| failure.to_string()))
             }
-            Ask::Carry(order) => match self.carry(connection, &order).await {
-                Ok(Ok(d)) => Told::Done(order, Box::new(d)),
-                Ok(Err(changed)) => Told::Changed(Box::new(changed)),
-                Err(failure) => Told::Refused(refusal(&failure)),
-            },
+            Ask::Carry(order) => self.carry(connection, order).await,
         }
     }
 
     /// Looks again first: whoever reads "closed" and means to open must not open what somebody
     /// else has just closed by hand. A courtesy to people, and no rule.
-    async fn carry(
-        &self,
-        connection: &Connection,
-        order: &Order,
-    ) -> Result<Result<Dependency, Dependency>, Failure> {
-        let now = get(connection, &self.namespace, &order.dependency).await?;
-        if now.epoch != order.epoch {
-            return Ok(Err(now));
+    async fn carry(&self, connection: &Connection, order: Order) -> Told {
+        let Some(owner) = self.owner.clone() else {
+            let why = "nothing was done: this user has no name; start with --owner";
+            return Told::Refused(why.to_owned());
+        };
+        match get(connection, &self.namespace, &order.dependency).await {
+            Ok(now) if now.epoch == order.epoch => {}
+            Ok(changed) => return Told::Changed(Box::new(changed)),
+            Err(failure) => return Told::Refused(format!("nothing was done: {failure}")),
         }
-        let owner = self.owner.clone().ok_or_else(|| {
-            Failure::Usage("this user has no name: start with --owner".to_owned())
-        })?;
-        self.perform(connection, order, owner).await.map(Ok)
+        match self.perform(connection, &order, owner).await {
+            Ok(d) => Told::Done(order, Box::new(d)),
+            Err(failure) => Told::Refused(refusal(&failure)),
+        }
     }
 
     async fn perform(

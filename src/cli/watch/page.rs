@@ -7,6 +7,7 @@ use holdoff_client::proto::{BreakerState, Dependency, Event, PolicyValue};
 use ratatui::text::Line;
 
 use super::{
+    list,
     model::{Model, Page, Policy, Sample},
     text::{bars, cells, fit, wrap},
     view,
@@ -50,7 +51,7 @@ pub fn lines(model: &Model, page: &Page, width: usize) -> Vec<Line<'static>> {
         lines.push(Line::raw("nothing in the last hour"));
     }
     let newest = events.iter().rev().take(EVENTS);
-    lines.extend(newest.map(|event| view::happened(model, event, width)));
+    lines.extend(newest.map(|event| list::happened(model, event, width)));
     heading(model, &mut lines, "Policy", width);
     policy(&mut lines, &page.policy, width);
     lines
@@ -87,7 +88,7 @@ fn facts(d: &Dependency) -> Vec<(&'static str, String)> {
             "calls",
             format!(
                 "{} a second, of {}; usually {}",
-                view::per_second(d.calls_per_second),
+                list::per_second(d.calls_per_second),
                 status::counted(d.active_instances.into(), "instance"),
                 span::human_or_dash(d.usual_latency.as_ref()),
             ),
@@ -205,7 +206,7 @@ fn rates(lines: &mut Vec<Line<'static>>, page: &Page, width: usize) {
     };
     type Pick = fn(&Sample) -> f64;
     let shown: [(&str, String, Pick); 4] = [
-        ("calls/s", view::per_second(last.calls), |sample| {
+        ("calls/s", list::per_second(last.calls), |sample| {
             sample.calls
         }),
         ("failed", status::share(last.failing), |sample| {
@@ -262,6 +263,6 @@ fn policy(lines: &mut Vec<Line<'static>>, policy: &Policy, width: usize) {
 pub fn one_line(d: &Dependency) -> String {
     let since = span::human_or_dash(d.in_state_for.as_ref());
     let state = words::state(d.state);
-    let notes = escape(&view::notes(d)).into_owned();
+    let notes = escape(&list::notes(d)).into_owned();
     format!("{state}, for {since} now: {notes}")
 }

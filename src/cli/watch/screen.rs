@@ -14,6 +14,7 @@ use ratatui::{
         execute,
         terminal::{EnterAlternateScreen, enable_raw_mode},
     },
+    layout::{Position, Rect},
 };
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::{
@@ -59,7 +60,9 @@ impl Screen {
     fn take_again(&mut self) -> io::Result<()> {
         enable_raw_mode()?;
         execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste)?;
-        self.0.clear()
+        // `clear` would ask the terminal where its cursor is, in a race with the keys.
+        let size = self.0.size()?;
+        self.0.resize(Rect::from((Position::ORIGIN, size)))
     }
 }
 
@@ -114,7 +117,10 @@ pub async fn run(context: &Context, owner: Option<String>) -> Result<Exit, Failu
                 update(&mut model, Input::Tick, now());
                 changed |= drawn.is_none_or(|drawn| drawn.elapsed() >= CLOCK);
             },
-            _ = continued.recv() => effect = Some(Effect::Redraw),
+            _ = continued.recv() => {
+                effect = Some(Effect::Redraw);
+                changed = true;
+            },
             _ = signals.next() => return Ok(Exit::Done),
         }
         match effect {

@@ -1,7 +1,7 @@
 //! Draws the model: pure. Only what is on the screen is put together, so ten thousand
 //! dependencies cost what forty do. A state is a word, a shape and a colour, never colour alone.
 
-use holdoff_client::proto::{BreakerState, Dependency, Event};
+use holdoff_client::proto::BreakerState;
 use ratatui::{
     Frame,
     layout::Rect,
@@ -10,15 +10,14 @@ use ratatui::{
 };
 
 use super::{
-    dialog::{Dialog, Field},
-    model::{Filter, Link, Model, Over, Pane},
+    boxes, list,
+    model::{Filter, Link, Model, Over},
     page,
-    text::{cells, cut, fit, right, wrap},
+    text::{cells, cut, fit},
 };
 use crate::cli::{
-    events,
     output::{Ink, Tone},
-    span, status, words,
+    words,
 };
 
 const HELP: &[&str] = &[
@@ -58,7 +57,7 @@ pub fn view(model: &Model, frame: &mut Frame<'_>) {
                 put(frame, area, 2 + at as u16, line);
             }
         }
-        None => list(model, frame, area),
+        None => list::list(model, frame, area),
     }
     put(
         frame,
@@ -70,16 +69,16 @@ pub fn view(model: &Model, frame: &mut Frame<'_>) {
         Over::Nothing | Over::Search | Over::Namespace(_) => {}
         Over::Help => {
             let lines = HELP.iter().map(|line| Line::raw(*line)).collect();
-            boxed(frame, area, "Keys", lines);
+            boxes::boxed(frame, area, "Keys", lines);
         }
         Over::Dialog(dialog) => {
             let inside = usize::from(area.width.min(76)) - 4;
-            boxed(frame, area, "", asked(model, dialog, inside));
+            boxes::boxed(frame, area, "", boxes::asked(model, dialog, inside));
         }
     }
 }
 
-fn put(frame: &mut Frame<'_>, area: Rect, y: u16, line: Line<'_>) {
+pub fn put(frame: &mut Frame<'_>, area: Rect, y: u16, line: Line<'_>) {
     if y < area.height {
         frame
             .buffer_mut()
@@ -188,194 +187,6 @@ fn counts(model: &Model, width: usize) -> Line<'static> {
     Line::raw(format!("{}  {sort}", fit(&text, room)))
 }
 
-/// The columns that a width has room for.
-struct Columns {
-    name: usize,
-    failed: usize,
-    calls: usize,
-    budget: usize,
-    why: usize,
-}
-
-const STATE: usize = 15;
-const SINCE: usize = 9;
-
-impl Columns {
-    fn of(width: usize) -> Self {
-        let failed = if width >= 60 { 7 } else { 0 };
-        let budget = if width >= 70 { 7 } else { 0 };
-        let calls = if width >= 100 { 8 } else { 0 };
-        let fixed = STATE + 1 + SINCE + 1 + failed + budget + calls;
-        let rest = width.saturating_sub(fixed);
-        let name = (rest * 2 / 5).clamp(rest.min(12), 40);
-        let why = rest.saturating_sub(name + 1);
-        Self {
-            name,
-            failed,
-            calls,
-            budget,
-            why,
-        }
-    }
-
-    fn line(&self, state: &str, cells: [&str; 6]) -> String {
-        let [name, since, failed, calls, budget, why] = cells;
-        let mut line = format!("{} {} ", fit(state, STATE), fit(name, self.name));
-        line.push_str(&right(since, SINCE));
-        for (text, width) in [
-            (failed, self.failed),
-            (calls, self.calls),
-            (budget, self.budget),
-        ] {
-            line.push_str(&right(text, width));
-        }
-        line.push(' ');
-        line.push_str(&cut(why, self.why));
-        line
-    }
-}
-
-fn list(model: &Model, frame: &mut Frame<'_>, area: Rect) {
-    let width = usize::from(area.width);
-    let columns = Columns::of(width);
-    let headings = ["NAME", "SINCE", "FAILED", "CALLS/S", "BUDGET", "WHY"];
-    let quiet = style(model.ink, Tone::Quiet);
-    put(
-        frame,
-        area,
-        2,
-        Line::styled(columns.line("STATE", headings), quiet),
-    );
-    let moment = model.moment().elapsed;
-    let selected = model.selected_at();
-    let height = model.list_height();
-    let shown = model
-        .order
-        .iter()
-        .enumerate()
-        .skip(model.offset)
-        .take(height);
-    for (line, (at, name)) in shown.enumerate() {
-        let Some(row) = model.rows.get(name) else {
-            continue;
-        };
-        let d = row.aged(moment);
-        let text = fit(&of_row(&columns, &d), width);
-        let mut style = match model.is_stale() {
-            true => quiet,
-            false => style(model.ink, status::tone(&d)),
-        };
-        if at == selected {
-            style = style.add_modifier(Modifier::REVERSED);
-        }
-        put(frame, area, 3 + line as u16, Line::styled(text, style));
-    }
-    let mut y = 3 + height as u16;
-    if model.strip_height() > 0 {
-        put(frame, area, y, Line::styled("─".repeat(width), quiet));
-        for (at, line) in strip(model, width).into_iter().take(2).enumerate() {
-            put(frame, area, y + 1 + at as u16, Line::raw(line));
-        }
-        y += model.strip_height();
-    }
-    if model.pane == Pane::Events {
-        put(frame, area, y, Line::styled(rule(model, width), quiet));
-        let room = usize::from(model.pane_height()) - 1;
-        let newest = model.events.len().saturating_sub(room);
-        for (at, event) in model.events.iter().skip(newest).enumerate() {
-            put(
-                frame,
-                area,
-                y + 1 + at as u16,
-                happened(model, event, width),
-            );
-        }
-    }
-}
-
-fn rule(model: &Model, width: usize) -> String {
-    let missed = match model.missed {
-        0 => String::new(),
-        n => format!(" ({n} missed)"),
-    };
-    let head = format!("── events{missed} ");
-    let line = "─".repeat(width.saturating_sub(cells(&head)));
-    cut(&(head + &line), width)
-}
-
-fn of_row(columns: &Columns, d: &Dependency) -> String {
-    let state = format!("{} {}", shape(d.state()), status::state_word(d));
-    let since = span::human_or_dash(d.in_state_for.as_ref());
-    let failed = status::share(d.failure_ratio);
-    let calls = per_second(d.calls_per_second);
-    let budget = d.budget_left.to_string();
-    columns.line(
-        &state,
-        [&d.name, &since, &failed, &calls, &budget, &notes(d)],
-    )
-}
-
-pub fn per_second(rate: f64) -> String {
-    match rate {
-        rate if rate >= 100.0 => format!("{rate:.0}"),
-        rate if rate > 0.0 => format!("{rate:.1}"),
-        _ => "0".to_owned(),
-    }
-}
-
-/// What is soon to end or begin, then why.
-pub fn notes(d: &Dependency) -> String {
-    let mut notes = Vec::new();
-    if let Some(order) = &d.r#override {
-        notes.push(match &order.expires_in {
-            Some(left) => format!("{} left", span::human(span::from_wire(left))),
-            None => "until released".to_owned(),
-        });
-    }
-    if let Some(span) = &d.open_for {
-        notes.push(format!("probe in {}", span::human(span::from_wire(span))));
-    }
-    if let Some(span) = &d.held_for {
-        notes.push(format!("held for {}", span::human(span::from_wire(span))));
-    }
-    if status::is_unhealthy(d) {
-        notes.push("health checks fail".to_owned());
-    }
-    if d.probes_out > 0 {
-        notes.push(format!(
-            "{} out",
-            status::counted(d.probes_out.into(), "probe")
-        ));
-    }
-    let shadow = status::shadow(d);
-    if !shadow.is_empty() && d.shadow_state() != BreakerState::Closed {
-        notes.push(format!("in shadow mode {shadow}"));
-    }
-    notes.push(match &d.r#override {
-        // What its operator wrote says more than that one did.
-        Some(order) => format!("{} ({})", order.reason, order.owner),
-        None => d.detail.clone(),
-    });
-    notes.retain(|note| !note.is_empty());
-    notes.join("; ")
-}
-
-/// The chosen one's whole reason.
-fn strip(model: &Model, width: usize) -> Vec<String> {
-    model.chosen().map_or_else(Vec::new, |row| {
-        let d = row.aged(model.moment().elapsed);
-        wrap(&format!("{}: {}", d.name, notes(&d)), width)
-    })
-}
-
-pub fn happened(model: &Model, event: &Event, width: usize) -> Line<'static> {
-    let text = events::line(Ink::Plain, event);
-    Line::styled(
-        cut(text.trim_end(), width),
-        style(model.ink, events::tone(event)),
-    )
-}
-
 fn footer(model: &Model, width: usize) -> Line<'static> {
     match &model.over {
         Over::Search => return Line::raw(cut(&format!("/{}▏", model.search), width)),
@@ -393,106 +204,4 @@ fn footer(model: &Model, width: usize) -> Line<'static> {
         None => "Enter page  / search  f filter  s sort  e events  o c r R h act  ? help  q quit",
     };
     Line::styled(cut(keys, width), style(model.ink, Tone::Quiet))
-}
-
-fn asked(model: &Model, dialog: &Dialog, width: usize) -> Vec<Line<'static>> {
-    let bold = Style::default().add_modifier(Modifier::BOLD);
-    let plain = |text: &str| {
-        wrap(text, width)
-            .into_iter()
-            .map(Line::raw)
-            .collect::<Vec<_>>()
-    };
-    let head = format!("{} {}", dialog.action.title(), dialog.dependency);
-    let mut lines: Vec<_> = wrap(&head, width)
-        .into_iter()
-        .map(|line| Line::styled(line, bold))
-        .collect();
-    if let Some(row) = model.rows.get(&*dialog.dependency) {
-        let d = row.aged(model.moment().elapsed);
-        lines.extend(plain(&format!(
-            "It is {} now; {}",
-            status::state_word(&d),
-            notes(&d)
-        )));
-        lines.extend(plain(&dialog.action.effect(&d)));
-    }
-    lines.push(Line::raw(""));
-    for field in dialog.fields() {
-        let (what, text) = match field {
-            Field::Reason => ("Why", &dialog.reason),
-            Field::Lasts => (
-                "For how long (1s to 24h; nothing: until it is released)",
-                &dialog.lasts,
-            ),
-            Field::Name => ("Until it is released: type its name", &dialog.name),
-            Field::Sure | Field::Sent => continue,
-        };
-        let here = dialog.at == field;
-        let mark = if here { "▏" } else { "" };
-        // The end of what is typed stays in sight.
-        let all = wrap(&format!("{what}: {text}{mark}"), width);
-        let from = all.len().saturating_sub(3);
-        let style = if here { bold } else { Style::default() };
-        lines.extend(
-            all.into_iter()
-                .skip(from)
-                .map(|line| Line::styled(line, style)),
-        );
-    }
-    lines.push(Line::raw(""));
-    if let Some(problem) = &dialog.problem {
-        let bad = style(model.ink, Tone::Bad);
-        lines.extend(
-            wrap(problem, width)
-                .into_iter()
-                .map(|line| Line::styled(line, bad)),
-        );
-    }
-    lines.extend(plain(match dialog.at {
-        Field::Reason | Field::Lasts | Field::Name => "Enter next   Up back   Esc leave it",
-        Field::Sure => "Do it?   y yes   n no   Up back",
-        Field::Sent => "Sent; waiting for the answer…",
-    }));
-    lines
-}
-
-/// A box in the middle. Where it does not fit, its end is what is seen.
-fn boxed(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<Line<'_>>) {
-    let width = area.width.min(80);
-    let inside = usize::from(width) - 4;
-    let room = usize::from(area.height) - 3;
-    let height = lines.len().min(room);
-    let (x, y) = (
-        (area.width - width) / 2,
-        (area.height - height as u16 - 2) / 2,
-    );
-    let at = Rect {
-        x: area.x + x,
-        y: area.y + y,
-        width,
-        height: height as u16 + 2,
-    };
-    let head = match title {
-        "" => String::new(),
-        title => format!(" {title} "),
-    };
-    let edge = "─".repeat(inside + 2 - cells(&head));
-    put(frame, at, 0, Line::raw(format!("┌{head}{edge}┐")));
-    for (y, line) in lines.iter().skip(lines.len() - height).enumerate() {
-        let blank = format!("│{}│", " ".repeat(inside + 2));
-        put(frame, at, 1 + y as u16, Line::raw(blank));
-        let inner = Rect {
-            x: at.x + 2,
-            width: inside as u16,
-            ..at
-        };
-        put(frame, inner, 1 + y as u16, line.clone());
-    }
-    put(
-        frame,
-        at,
-        height as u16 + 1,
-        Line::raw(format!("└{}┘", "─".repeat(inside + 2))),
-    );
 }
