@@ -29,6 +29,10 @@ pub struct ServeSettings {
     pub data_dir: Option<PathBuf>,
     /// Where what happens is written down, and how much of it; `None`: nowhere.
     pub record: Option<RecordingSettings>,
+    /// The certificate of both ports; `None`: no TLS.
+    pub tls: Option<TlsSettings>,
+    /// Which tokens and certificates may do what; `None`: everybody may do everything.
+    pub access: Option<PathBuf>,
     /// Whether addresses other than loopback are allowed although there is no TLS.
     pub insecure: bool,
     /// How many cores serve; each has a listener and a runtime of its own.
@@ -36,6 +40,46 @@ pub struct ServeSettings {
     /// How long running requests may take to end once a stop was asked for.
     pub drain: Duration,
     pub log_format: LogFormat,
+    pub metrics_dependencies: MetricsDependencies,
+}
+
+/// Which dependencies have series of their own in `/metrics`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricsDependencies {
+    Off,
+    /// So many: first those that are not closed, then those that were denied most. All together
+    /// never more than fit an answer of a mebibyte.
+    Top(NonZeroUsize),
+    /// All of them, however large the answer gets.
+    All,
+}
+
+impl Default for MetricsDependencies {
+    fn default() -> Self {
+        // 50 is not zero.
+        Self::Top(NonZeroUsize::MIN.saturating_add(49))
+    }
+}
+
+/// Where the certificates are. All files are PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// The service's certificate and those between it and its authority.
+    pub cert: PathBuf,
+    pub key: PathBuf,
+    /// The authorities of clients' certificates; `None`: clients are not asked for any.
+    pub client_ca: Option<PathBuf>,
+    pub clients: ClientCertificates,
+}
+
+/// Whether a client without a certificate is let in, where certificates are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ClientCertificates {
+    /// None gets in without one.
+    #[default]
+    Required,
+    /// One without is let in, and needs a token.
+    Optional,
 }
 
 /// How log lines look.
@@ -56,10 +100,13 @@ impl Default for ServeSettings {
             policies: None,
             data_dir: None,
             record: None,
+            tls: None,
+            access: None,
             insecure: false,
             workers: thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             drain: Duration::from_secs(10),
             log_format: LogFormat::Text,
+            metrics_dependencies: MetricsDependencies::default(),
         }
     }
 }

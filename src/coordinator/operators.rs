@@ -12,14 +12,14 @@ use holdoff_decision::{
 
 use super::{
     Actor, Coordinator, Event, EventKind, Key, Refusal, Shown, Who, candidates::Candidate,
-    observing::Ordered, policies::InForce,
+    checked_policy::not_checked, observing::Ordered, policies::InForce,
 };
 use crate::{
-    durable::{self, AuditEntry, AuditRecord, Change, StoredPolicy, TimeLeft},
+    durable::{self, AuditEntry, AuditRecord, Change, DurableError, StoredPolicy, TimeLeft},
     permit::DependencyId,
-    policy::{EntryView, Explained, Finding, Overlay, PolicySet, Traffic, watch::Reading},
+    policy::{EntryView, Explained, Finding, Overlay, watch::Reading},
     store::{Slot, Store, StoreError},
-    telemetry::Counter,
+    telemetry::{Counter, Refused, Timed},
 };
 
 /// The longest that a mutation waits for the disk.
@@ -261,23 +261,19 @@ impl<S: Store> Coordinator<S> {
             owner: "",
             reason: "",
         };
-        let (kind, counter, detail) = match loaded {
+        let (kind, result, detail) = match loaded {
             Ok(next) => {
                 let changes = crate::policy::diff(&in_force.set, &next.set).len();
                 self.exchange(next);
                 (
                     EventKind::PoliciesReloaded,
-                    Counter::Reload,
+                    Ok(()),
                     format!("{changes} values changed"),
                 )
             }
-            Err(findings) => (
-                EventKind::PoliciesRefused,
-                Counter::ReloadRefused,
-                first_of(&findings),
-            ),
+            Err(findings) => (EventKind::PoliciesRefused, Err(()), first_of(&findings)),
         };
-        self.telemetry.add(counter);
+        self.telemetry.policy_files(result);
         self.hand_over(Event {
             detail,
             ..self.event(kind, "", "", nobody)
@@ -305,22 +301,6 @@ impl<S: Store> Coordinator<S> {
             (Some((policy, _)), Some(values)) => Ok((crate::policy::to_yaml(&policy), values)),
             _ => Err(Refusal::UnknownNamespace(key.namespace.to_owned())),
         }
-    }
-
-    /// Checks a whole policy file: what would be refused, or else what cannot work.
-    pub async fn check_policy(&self, document: String, traffic: Traffic) -> Vec<Finding> {
-        let source = crate::policy::Source {
-            name: "document".into(),
-            text: document,
-        };
-        // On a thread of its own: it runs the rules over minutes of stated traffic.
-        let checked = tokio::task::spawn_blocking(move || {
-            match PolicySet::load(std::slice::from_ref(&source), &[]) {
-                Ok(set) => crate::policy::check(&set, &traffic),
-                Err(findings) => findings,
-            }
-        });
-        checked.await.unwrap_or_else(not_checked)
     }
 
     /// A page of audit records.
@@ -394,15 +374,28 @@ impl<S: Store> Coordinator<S> {
             dependency: name.to_owned(),
             detail,
         };
+        let began = self.clock.now();
         let committed = self.durable.commit(change, entry);
-        match tokio::time::timeout(DURABLE_WITHIN, committed).await {
-            Ok(committed) => Ok(committed.map(|_| ())?),
-            Err(_) => Err(Refusal::TooSlow(DURABLE_WITHIN)),
-        }
+        let refused = match tokio::time::timeout(DURABLE_WITHIN, committed).await {
+            Ok(Ok(_)) => {
+                let took = began.until(self.clock.now());
+                self.telemetry.time(Timed::Commit, took.into());
+                return Ok(());
+            }
+            Ok(Err(error)) => Refusal::Durable(error),
+            Err(_) => Refusal::TooSlow(DURABLE_WITHIN),
+        };
+        self.telemetry.add(Counter::Refused(match &refused {
+            Refusal::Durable(DurableError::Busy { .. }) => Refused::DiskBusy,
+            Refusal::TooSlow(_) => Refused::DiskSlow,
+            _ => Refused::DiskUnavailable,
+        }));
+        Err(refused)
     }
 
     pub(super) fn exchange(&self, next: InForce) {
         self.policies.exchange(next);
+        self.telemetry.policies_taken(self.clock.wall());
         self.generation.fetch_add(1, Ordering::Release);
         self.watchers.all_changed();
     }
@@ -445,11 +438,6 @@ pub(super) async fn load(
     let loaded =
         tokio::task::spawn_blocking(move || InForce::load(sources, overlays, candidates)).await;
     loaded.unwrap_or_else(|failed| Err(not_checked(failed)))
-}
-
-fn not_checked(failed: tokio::task::JoinError) -> Vec<Finding> {
-    let message = format!("not checked: {failed}");
-    vec![Finding::of_file(crate::policy::API, message)]
 }
 
 fn durable_key(key: Key<'_>) -> durable::Key {

@@ -18,8 +18,9 @@ use tokio::sync::mpsc;
 use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 use tonic::{Status, Streaming};
 
-use super::{client, oversize, pushed, read, status};
+use super::{admission::Guard, client, oversize, pushed, read, span::Origin, status};
 use crate::{
+    access::Method,
     coordinator::{Caller, Coordinator, Key, Refusal, SUBSCRIPTIONS_MAX, Watcher},
     proto::{
         AcquireBatch, AcquireBatchResponse, AcquireItem, Hello, SessionRequest, SessionResponse,
@@ -27,6 +28,7 @@ use crate::{
         session_response::Message as Answered,
     },
     store::Store,
+    telemetry::Counter,
 };
 
 /// Updates that may wait in front of the transport's own window.
@@ -38,8 +40,9 @@ const RENEW_EVERY: Duration = Duration::from_secs(5);
 pub type Answers = Pin<Box<dyn Stream<Item = Result<SessionResponse, Status>> + Send>>;
 
 /// One session.
-struct Session<S> {
+struct Session<S: Store> {
     coordinator: Arc<Coordinator<S>>,
+    guard: Guard<'static>,
     /// What it has said of itself. Said once at most.
     greeting: OnceLock<read::Defaults>,
     watcher: Arc<Watcher>,
@@ -50,12 +53,15 @@ struct Session<S> {
 /// Serves one session until its stream ends.
 pub fn serve<S: Store>(
     coordinator: Arc<Coordinator<S>>,
+    guard: Guard<'static>,
     asked: Streaming<SessionRequest>,
 ) -> Answers {
     let watcher = coordinator.subscriber();
     let updates = push(Arc::clone(&coordinator), Arc::clone(&watcher));
+    coordinator.telemetry().add(Counter::SessionOpened);
     let session = Arc::new(Session {
         coordinator,
+        guard,
         greeting: OnceLock::new(),
         watcher,
         asked_about: Mutex::default(),
@@ -105,6 +111,7 @@ fn push<S: Store>(
                 };
                 coordinator.settled().await;
                 let message = Some(Answered::Update(pushed::update(seen)));
+                coordinator.telemetry().add(Counter::Pushed);
                 // A reader that has gone is noticed above.
                 let _ = room.send(Ok(SessionResponse { id: 0, message })).await;
             }
@@ -114,16 +121,26 @@ fn push<S: Store>(
     ReceiverStream::new(updates)
 }
 
+impl<S: Store> Drop for Session<S> {
+    fn drop(&mut self) {
+        self.coordinator.telemetry().add(Counter::SessionClosed);
+    }
+}
+
 impl<S: Store> Session<S> {
     /// `None`: the message needs no answer.
     async fn handle(&self, request: SessionRequest) -> Option<SessionResponse> {
         let answered = match request.message {
             Some(Asked::Acquire(batch)) => self.acquire(&batch).await.map(Some),
-            Some(Asked::Report(report)) => {
-                client::report(&self.coordinator, &report, &self.defaults())
-                    .await
-                    .map(|reported| Some(Answered::Reported(reported)))
-            }
+            Some(Asked::Report(report)) => client::report(
+                &self.coordinator,
+                &self.guard,
+                &report,
+                &self.defaults(),
+                Origin::Session,
+            )
+            .await
+            .map(|reported| Some(Answered::Reported(reported))),
             Some(Asked::Hello(hello)) => self.greet(hello).await.map(|()| None),
             Some(Asked::Subscribe(subscribe)) => self.subscribe(&subscribe).await.map(|()| None),
             None => Err(status::of(&Refusal::invalid(
@@ -157,7 +174,9 @@ impl<S: Store> Session<S> {
         let defaults = greeting.unwrap_or(&unsaid);
         let mut items = Vec::with_capacity(count);
         for request in &batch.requests {
-            let result = match client::acquire(&self.coordinator, request, defaults).await {
+            let (guard, origin) = (&self.guard, Origin::Session);
+            let acquired = client::acquire(&self.coordinator, guard, request, defaults, origin);
+            let result = match acquired.await {
                 Ok(response) => {
                     if let Some(greeting) = greeting
                         && (request.namespace.is_empty() || request.namespace == greeting.namespace)
@@ -201,6 +220,7 @@ impl<S: Store> Session<S> {
     async fn greet(&self, hello: Hello) -> Result<(), Status> {
         let refuse = |refusal: Refusal| status::of(&refusal);
         read::namespace(&hello.namespace).map_err(refuse)?;
+        self.guard.admit(Method::Session, &hello.namespace)?;
         read::caller(hello.caller.as_ref(), &read::Defaults::default()).map_err(refuse)?;
         let caller = hello.caller.unwrap_or_default();
         let said = read::Defaults {
@@ -229,6 +249,7 @@ impl<S: Store> Session<S> {
 
     async fn subscribe(&self, subscribe: &Subscribe) -> Result<(), Status> {
         let defaults = self.defaults();
+        self.guard.admit(Method::Session, &defaults.namespace)?;
         let change = async {
             let namespace = read::namespace(&defaults.namespace)?;
             for name in subscribe.add.iter().chain(&subscribe.remove) {

@@ -1,40 +1,77 @@
-//! Liveness, readiness and metrics over HTTP, for whoever has no gRPC.
+//! Liveness, readiness, metrics and the questions of clients over HTTP, for whoever has no gRPC.
 
 use std::sync::Arc;
 
-use axum::{Router, extract::State, http::StatusCode, routing::get};
+use axum::{
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
 use tokio::sync::watch;
 
-use super::brief::Brief;
-use crate::{coordinator::Coordinator, store::Store};
+use super::{Gate, brief::Brief, metrics::Metrics};
+use crate::{
+    access::{self, Access, Needs, Page, Peer, Role},
+    coordinator::Coordinator,
+    grpc,
+    store::Store,
+    telemetry::CONTENT_TYPE,
+};
 
 /// Serves `room` connections at once until it is stopped; for ever where there is no listener.
+/// Everybody who connects may do everything.
 ///
 /// # Errors
 /// The listener fails.
 pub async fn serve<S: Store>(
     listener: Option<std::net::TcpListener>,
     room: usize,
-    coordinator: Arc<Coordinator<S>>,
+    metrics: Arc<Metrics<S>>,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    serve_behind(Gate::open(), listener, room, metrics, stopped).await
+}
+
+/// The same for those whom a gate lets in.
+///
+/// # Errors
+/// The listener fails.
+pub async fn serve_behind<S: Store>(
+    gate: Gate,
+    listener: Option<std::net::TcpListener>,
+    room: usize,
+    metrics: Arc<Metrics<S>>,
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let Some(listener) = listener else {
         return std::future::pending().await;
     };
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let routes = Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(ready::<S>))
-        .route("/metrics", get(metrics::<S>))
-        .with_state(coordinator);
+    let routes = access::router(pages(&metrics, &gate.access), &gate.access)
+        .into_make_service_with_connect_info::<Peer>();
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
-    axum::serve(Brief::new(listener, room), routes)
+    axum::serve(Brief::new(listener, room, gate.tls), routes)
         .with_graceful_shutdown(stop)
         .await?;
     Ok(())
+}
+
+/// Every page, with what it needs. Metrics are those of all namespaces together.
+pub fn pages<S: Store>(metrics: &Arc<Metrics<S>>, access: &Arc<Access>) -> Vec<Page> {
+    let coordinator = metrics.coordinator();
+    let ready = get(ready::<S>).with_state(Arc::clone(coordinator));
+    let exposition = get(exposition::<S>).with_state(Arc::clone(metrics));
+    let mut pages = vec![
+        Page::new("/healthz", Needs::Nothing, get(|| async { "ok\n" })),
+        Page::new("/readyz", Needs::Nothing, ready),
+        Page::new("/metrics", Needs::Everywhere(Role::Viewer), exposition),
+    ];
+    pages.extend(grpc::json::pages(coordinator, access));
+    pages
 }
 
 /// A disk in trouble does not stop decisions, so it does not take the service out.
@@ -46,18 +83,16 @@ async fn ready<S: Store>(State(coordinator): State<Arc<Coordinator<S>>>) -> (Sta
     (StatusCode::OK, format!("ready\ndurability: {durability}\n"))
 }
 
-async fn metrics<S: Store>(State(coordinator): State<Arc<Coordinator<S>>>) -> String {
-    let gauges = [
-        (
-            "holdoff_dependencies",
-            "Dependencies in memory.",
-            coordinator.dependencies() as u64,
-        ),
-        (
-            "holdoff_durability_degraded",
-            "1 while the data directory cannot be written.",
-            u64::from(coordinator.durability_degraded()),
-        ),
-    ];
-    coordinator.telemetry().exposition(&gauges)
+/// Read on a thread of its own, one reader after the other: it walks over all dependencies.
+async fn exposition<S: Store>(State(metrics): State<Arc<Metrics<S>>>) -> Response {
+    let turn = metrics.turn().await;
+    let read = tokio::task::spawn_blocking(move || {
+        let text = metrics.exposition();
+        drop(turn);
+        text
+    });
+    match read.await {
+        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
 }

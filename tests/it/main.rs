@@ -2,13 +2,16 @@
 //! wherever time matters.
 
 mod acquire;
+mod admission;
 mod bad_input;
 mod candidates;
+mod collector;
 mod concurrency;
 mod contract;
 mod fleet;
 mod granting;
 mod harness;
+mod json;
 mod killed;
 mod names;
 mod operators;
@@ -18,7 +21,9 @@ mod probes;
 mod process;
 mod recording;
 mod returning;
+mod secure;
 mod sessions;
 mod tallies;
+mod telemetry;
 mod tidy;
 mod verdicts;

@@ -50,9 +50,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("entropy", &[]),
     ("proto", &[]),
     ("settings", &["recording"]),
-    ("telemetry", &[]),
+    // The names of the RPCs.
+    ("telemetry", &["proto"]),
     ("permit", &[]),
     ("policy", &[]),
+    ("access", &["clock", "policy", "telemetry"]),
     ("durable", &[]),
     ("candidate", &["policy"]),
     ("comparison", &["candidate", "clock", "proto"]),
@@ -76,6 +78,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "grpc",
         &[
+            "access",
             "clock",
             "comparison",
             "coordinator",
@@ -83,11 +86,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "policy",
             "proto",
             "store",
+            "telemetry",
         ],
     ),
     (
         "server",
         &[
+            "access",
             "clock",
             "coordinator",
             "durable",
@@ -103,10 +108,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
+            "access",
             "candidate",
             "clock",
             "comparison",
             "durable",
+            "entropy",
             "policy",
             "proto",
             "recording",

@@ -28,12 +28,12 @@ use crate::{
     client::{Client, Mode, OnNoDecision},
     counters::add,
     denied::{DenialReason, Denied, DeniedBy},
-    link::{Link, NoAnswer},
+    link::NoAnswer,
     local::{self, Strictness},
     outcome::Outcome,
     permit::{Permit, Terms},
     proto,
-    pushed::OnState,
+    pushed::{OnState, Sought},
     question::{Question, Safety},
     wire::{self, Answer, Unreadable},
 };
@@ -203,12 +203,22 @@ impl Asking {
 
     /// A retry or a hedge: what nobody needs for the call to be made at all.
     fn is_extra(&self) -> bool {
-        self.attempt > 1 || self.is_hedge
+        self.sought() == Sought::Extra
+    }
+
+    pub(crate) fn sought(&self) -> Sought {
+        match self.attempt > 1 || self.is_hedge {
+            true => Sought::Extra,
+            false => Sought::First,
+        }
     }
 
     /// What follows from the caller's own words.
     fn settled(&self) -> Result<(), Denied> {
         let is_unsafe = self.question.safety == Safety::Unsafe;
+        if !matches!(self.client.inner().mode, Mode::Bypass) {
+            settled::name(&self.question)?;
+        }
         settled::time(self.time_left())?;
         if self.is_hedge && (is_unsafe || self.hedges_are_over.load(Relaxed)) {
             let detail = "it may do harm, or the dependency said: do not retry";
@@ -225,8 +235,7 @@ impl Asking {
         let Mode::Fleet(link) = &inner.mode else {
             return Err(NoDecision::Unasked);
         };
-        let request = self.request(link, confirm).ok_or(NoDecision::Unasked)?;
-        let answer = link.ask(request, inner.timeout).await;
+        let answer = link.ask(self.request(confirm), inner.timeout).await;
         let answer = answer
             .map_err(NoDecision::Unanswered)
             .and_then(|response| wire::read_answer(response).map_err(NoDecision::Unreadable));
@@ -240,17 +249,12 @@ impl Asking {
         answer
     }
 
-    /// `None`: the service cannot be asked this.
-    fn request(&self, link: &Link, confirm: Option<&Bytes>) -> Option<proto::AcquireRequest> {
-        if !self.question.is_well_named() {
-            link.shared().warn_name();
-            return None;
-        }
+    fn request(&self, confirm: Option<&Bytes>) -> proto::AcquireRequest {
         let previous = match (confirm, &self.previous) {
             (None, Some(previous)) => Some(previous.on_the_wire()),
             (Some(_), _) | (None, None) => None,
         };
-        Some(proto::AcquireRequest {
+        proto::AcquireRequest {
             dependency: self.question.dependency.to_string(),
             attempt: self.attempt,
             safety: wire::write_safety(self.question.safety),
@@ -264,7 +268,7 @@ impl Asking {
             // The stream's own stand for these.
             namespace: String::new(),
             caller: None,
-        })
+        }
     }
 
     /// Decides without the service.
@@ -279,27 +283,17 @@ impl Asking {
                 previous: previous.here(self.attempt),
             },
         };
+        if let Some(denied) = self.refused_alone() {
+            self.note_here(question);
+            return Err(denied);
+        }
         let terms = self.decide_here(question)?.less(held);
         Permit::try_new(self.clone(), terms, asked_at)
     }
 
     fn decide_here(&self, question: decision::Question) -> Result<Terms, Denied> {
         let inner = self.client.inner();
-        let strictness = match (&inner.mode, inner.on_no_decision) {
-            (Mode::Bypass | Mode::Testing, _) => Strictness::RetriesOnly,
-            (Mode::Fleet(_), OnNoDecision::Local) => Strictness::All,
-            (Mode::Fleet(_), OnNoDecision::Allow) => Strictness::RetriesOnly,
-            (Mode::Fleet(_), OnNoDecision::Deny) => return Err(undecided()),
-        };
-        let asked = local::Asked {
-            kept: inner.kept(&self.question.dependency),
-            question,
-            idempotent: self.question.safety != Safety::Unsafe,
-            time_left: self.time_left().map(Into::into),
-            cost: self.question.cost,
-            priority: self.question.priority.into(),
-            strictness,
-        };
+        let asked = self.asked_here(question).ok_or_else(undecided)?;
         let dependency = &self.question.dependency;
         let answer = inner
             .local
@@ -314,6 +308,26 @@ impl Asking {
             terms.delay = Duration::ZERO;
         }
         Ok(terms)
+    }
+
+    /// `None`: this process must not decide either.
+    fn asked_here(&self, question: decision::Question) -> Option<local::Asked> {
+        let inner = self.client.inner();
+        let strictness = match (&inner.mode, inner.on_no_decision) {
+            (Mode::Bypass | Mode::Testing, _) => Strictness::RetriesOnly,
+            (Mode::Fleet(_), OnNoDecision::Local) => Strictness::All,
+            (Mode::Fleet(_), OnNoDecision::Allow) => Strictness::RetriesOnly,
+            (Mode::Fleet(_), OnNoDecision::Deny) => return None,
+        };
+        Some(local::Asked {
+            kept: inner.kept(&self.question.dependency),
+            question,
+            idempotent: self.question.safety != Safety::Unsafe,
+            time_left: self.time_left().map(Into::into),
+            cost: self.question.cost,
+            priority: self.question.priority.into(),
+            strictness,
+        })
     }
 
     fn remember(&self, denied: &Denied) {
