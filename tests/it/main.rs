@@ -6,6 +6,7 @@ mod bad_input;
 mod candidates;
 mod concurrency;
 mod contract;
+mod envoy;
 mod fleet;
 mod granting;
 mod harness;
