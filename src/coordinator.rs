@@ -5,6 +5,7 @@
 
 mod candidates;
 mod checks;
+mod counting;
 pub mod events;
 mod inquiry;
 mod listing;
@@ -17,16 +18,17 @@ mod questions;
 mod refusal;
 mod restore;
 mod sequences;
+mod survey;
 mod upkeep;
 pub mod watchers;
 
 use std::sync::{
-    Mutex, PoisonError,
+    Arc, Mutex, PoisonError,
     atomic::{AtomicU32, Ordering},
 };
 
 use holdoff_decision::{
-    Ask, Context, Question, Record, Reported, Restart, Time, acquire, record::Change, report, tally,
+    Ask, Context, Record, Reported, Restart, Time, acquire, record::Change, report, tally,
 };
 
 pub use candidates::{Compared, Tried};
@@ -39,6 +41,7 @@ pub use policies::Policies;
 pub use push::{Pushed, SUBSCRIPTIONS_MAX};
 pub use refusal::Refusal;
 pub use restore::{Parts, Start};
+pub use survey::{Seen, Survey};
 pub use watchers::Watcher;
 
 use crate::{
@@ -49,7 +52,7 @@ use crate::{
     permit::{DependencyId, PermitCodec, Read},
     recording::Recorder,
     store::{Seed, Slot, Store, StoreError},
-    telemetry::{Counter, Telemetry},
+    telemetry::{Counter, Refused, Telemetry},
 };
 
 /// Orders of operators that may be written down at once.
@@ -73,7 +76,7 @@ pub struct Coordinator<S> {
     sequences: sequences::Sequences,
     /// When overrides and holds end, so that nobody has to call for it to be told or forgotten.
     expiries: Mutex<std::collections::BTreeSet<(Time, DependencyId)>>,
-    telemetry: Telemetry,
+    telemetry: Arc<Telemetry>,
     /// Numbers candidates: each that is put gets another.
     candidates: std::sync::atomic::AtomicU64,
     trials: Trials,
@@ -85,7 +88,7 @@ pub struct Coordinator<S> {
 }
 
 impl<S: Store> Coordinator<S> {
-    pub fn telemetry(&self) -> &Telemetry {
+    pub fn telemetry(&self) -> &Arc<Telemetry> {
         self.count_lost();
         &self.telemetry
     }
@@ -105,6 +108,11 @@ impl<S: Store> Coordinator<S> {
     /// For comparing with the times of events, which people are shown.
     pub fn wall_now(&self) -> std::time::SystemTime {
         self.clock.wall()
+    }
+
+    /// For spans of time that are told and decide nothing.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     pub fn durability_degraded(&self) -> bool {
@@ -145,6 +153,7 @@ impl<S: Store> Coordinator<S> {
                 }
                 let before = self.before(slot, ask.caller, &context);
                 let answer = acquire(&slot.policy, &mut slot.record, &ask, &context);
+                slot.denials = slot.denials.wrapping_add(answer.verdict.is_err().into());
                 if let Some(before) = before {
                     let asked = (&ask, inquiry.caller);
                     self.observe_asked(id, slot, asked, &answer, &before, &context);
@@ -399,17 +408,28 @@ impl<S: Store> Coordinator<S> {
     }
 
     fn explain(&self, error: StoreError, key: Key<'_>) -> Refusal {
-        self.telemetry.add(Counter::Refused);
-        match error {
-            StoreError::Unknown if self.policies.has_namespace(key.namespace) => {
+        let (refused, refusal) = match error {
+            StoreError::Unknown if self.policies.has_namespace(key.namespace) => (
+                Refused::UnknownDependency,
                 Refusal::UnknownDependency {
                     namespace: key.namespace.to_owned(),
                     dependency: key.dependency.to_owned(),
-                }
+                },
+            ),
+            StoreError::Unknown => (
+                Refused::UnknownNamespace,
+                Refusal::UnknownNamespace(key.namespace.to_owned()),
+            ),
+            full @ StoreError::NamespaceFull { .. } => {
+                (Refused::NamespaceFull, Refusal::Store(full))
             }
-            StoreError::Unknown => Refusal::UnknownNamespace(key.namespace.to_owned()),
-            other => Refusal::Store(other),
-        }
+            full @ StoreError::NamespacesFull { .. } => {
+                (Refused::NamespacesFull, Refusal::Store(full))
+            }
+            full @ StoreError::Full { .. } => (Refused::Full, Refusal::Store(full)),
+        };
+        self.telemetry.add(Counter::Refused(refused));
+        refusal
     }
 
     /// Tells what has changed in a record: to the data directory, to events and to watchers.
@@ -420,17 +440,14 @@ impl<S: Store> Coordinator<S> {
         }
         self.keep(slot, now);
         for change in slot.record.take_changes() {
+            self.count_change(slot, &change);
             if let Change::Held(_) = change {
                 self.note_expiry(Some(slot.record.held_until()), id);
             }
             if let Some(shadow) = slot.shadow_mut() {
                 shadow.judge.note_live(&change, now);
             }
-            let event = events::of_change(slot, change, who, clock::to_wall(now));
-            if let Some(counter) = events::counter_of(event.kind) {
-                self.telemetry.add(counter);
-            }
-            self.hand_over(event);
+            self.hand_over(events::of_change(slot, change, who, clock::to_wall(now)));
         }
         self.watchers.changed(id, &slot.name);
     }
@@ -445,22 +462,6 @@ impl<S: Store> Coordinator<S> {
     fn hand_over(&self, event: Event) {
         if !self.events.hand_over(event) {
             self.telemetry.add(Counter::EventsLost);
-        }
-    }
-
-    fn count_answer(&self, answer: &holdoff_decision::Answer, ask: &Ask) {
-        self.telemetry.add(match &answer.verdict {
-            Err(denial) => Counter::Denied(denial.reason),
-            Ok(grant) if grant.probe => Counter::GrantedProbe,
-            Ok(_) => match ask.question {
-                Question::First => Counter::GrantedFirst,
-                Question::Retry { .. } | Question::Hedge { .. } | Question::Confirm(_) => {
-                    Counter::GrantedRetry
-                }
-            },
-        });
-        if let Some(previous) = answer.previous {
-            self.telemetry.add(Counter::Reported(previous));
         }
     }
 

@@ -14,6 +14,7 @@ mod pushed;
 mod read;
 mod session;
 mod shown;
+mod span;
 mod status;
 mod watch;
 

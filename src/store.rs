@@ -21,6 +21,8 @@ pub struct Slot {
     /// As resolved at `generation`; resolved again where the policies have changed since.
     pub policy: Arc<Policy>,
     pub generation: u32,
+    /// Questions denied since it was made; it begins again at 2^32, as counters may.
+    pub denials: u32,
     pub record: Record,
     /// What most dependencies never need; see [`Beside`].
     pub beside: Option<Box<Beside>>,

@@ -21,7 +21,6 @@ use crate::{
     permit::PermitCodec,
     policy::{Finding, Overlay, Source},
     store::Store,
-    telemetry::Telemetry,
 };
 
 /// What a coordinator is made of.
@@ -74,7 +73,7 @@ impl<S: Store> Coordinator<S> {
             watchers: Default::default(),
             sequences: Default::default(),
             expiries: Mutex::default(),
-            telemetry: Telemetry::default(),
+            telemetry: Default::default(),
             candidates: AtomicU64::new(first_number),
             trials: Default::default(),
             recorder: None,
@@ -82,6 +81,10 @@ impl<S: Store> Coordinator<S> {
             ordering: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             clock,
         };
+        coordinator.telemetry.started(coordinator.clock.wall());
+        coordinator
+            .telemetry
+            .policies_taken(coordinator.clock.wall());
         let mut warnings = coordinator.restore(&state, now).await;
         warnings.extend(
             coordinator

@@ -19,7 +19,7 @@ use prost::Message;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use super::{MESSAGE_MAX, client, read::Defaults, status};
+use super::{MESSAGE_MAX, client, read::Defaults, span::Origin, status};
 use crate::{coordinator::Coordinator, proto, store::Store};
 
 /// The routes, for whoever serves HTTP.
@@ -38,7 +38,8 @@ async fn acquire<S: Store>(
 ) -> Response {
     let answered = async {
         let request: proto::AcquireRequest = message("AcquireRequest", &headers, body)?;
-        Ok(client::acquire(&coordinator, &request, &Defaults::default()).await?)
+        let origin = Origin::Http(&headers);
+        Ok(client::acquire(&coordinator, &request, &Defaults::default(), origin).await?)
     };
     written("AcquireResponse", answered.await)
 }
@@ -50,7 +51,8 @@ async fn report<S: Store>(
 ) -> Response {
     let answered = async {
         let request: proto::ReportRequest = message("ReportRequest", &headers, body)?;
-        Ok(client::report(&coordinator, &request, &Defaults::default()).await?)
+        let origin = Origin::Http(&headers);
+        Ok(client::report(&coordinator, &request, &Defaults::default(), origin).await?)
     };
     written("ReportResponse", answered.await)
 }

@@ -128,6 +128,7 @@ impl MemoryStore {
             },
             policy: seed.policy,
             generation: seed.generation,
+            denials: 0,
             record: seed.record,
             beside: None,
         })

@@ -5,7 +5,11 @@
 
 use std::{net::TcpListener, sync::Arc};
 
-use holdoff::{proto::json, server::http};
+use holdoff::{
+    proto::json,
+    server::{Metrics, http},
+    settings::MetricsDependencies,
+};
 use holdoff_client::proto::{self, BreakerState, OutcomeKind};
 use serde_json::{Value, json};
 use tokio::{
@@ -35,7 +39,8 @@ impl Http {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
         let coordinator = Arc::clone(&service.coordinator);
-        tokio::spawn(http::serve(Some(listener), 16, coordinator, stopped));
+        let metrics = Metrics::new(coordinator, MetricsDependencies::default(), 16);
+        tokio::spawn(http::serve(Some(listener), 16, Arc::new(metrics), stopped));
         Self {
             address,
             _stop: stop,

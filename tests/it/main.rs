@@ -4,6 +4,7 @@
 mod acquire;
 mod bad_input;
 mod candidates;
+mod collector;
 mod concurrency;
 mod contract;
 mod envoy;
@@ -22,5 +23,6 @@ mod recording;
 mod returning;
 mod sessions;
 mod tallies;
+mod telemetry;
 mod tidy;
 mod verdicts;

@@ -50,7 +50,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("entropy", &[]),
     ("proto", &[]),
     ("settings", &["recording"]),
-    ("telemetry", &[]),
+    // The names of the RPCs.
+    ("telemetry", &["proto"]),
     ("permit", &[]),
     ("policy", &[]),
     ("durable", &[]),
@@ -83,6 +84,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "policy",
             "proto",
             "store",
+            "telemetry",
         ],
     ),
     (
