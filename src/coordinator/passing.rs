@@ -47,7 +47,7 @@ pub enum Reporting {
 /// The answer to one passage.
 #[derive(Clone, Debug)]
 pub struct Passed {
-    /// A permit where the call passes, is charged and will be reported.
+    /// The permit of a call that passes and is charged, where it can be reported.
     pub verdict: Result<Option<Bytes>, Denial>,
     pub state: State,
     /// Of the rate that applies, where one does.
@@ -66,6 +66,24 @@ pub struct Allowance {
 pub enum Hits {
     Taken(u32),
     GivenBack(u32),
+}
+
+/// What a passage would be answered.
+struct Look {
+    answer: Answer,
+    ask: Ask,
+    allowance: Option<Allowance>,
+}
+
+impl Look {
+    /// Without a permit: nothing was taken.
+    fn passed(self) -> Passed {
+        Passed {
+            verdict: self.answer.verdict.map(|_| None),
+            state: self.answer.state,
+            allowance: self.allowance,
+        }
+    }
 }
 
 /// What was taken for a passage.
@@ -110,20 +128,27 @@ impl<S: Store> Coordinator<S> {
         let context = self.context();
         if passages.len() > 1 {
             let looked = self.look_at_all(passages, &context).await?;
-            if looked.iter().any(|passed| passed.verdict.is_err()) {
-                return Ok(looked);
+            if looked.iter().any(|look| look.answer.verdict.is_err()) {
+                let denied = looked.iter().filter(|look| look.answer.verdict.is_err());
+                denied.for_each(|look| self.count_answer(&look.answer, &look.ask));
+                return Ok(looked.into_iter().map(Look::passed).collect());
             }
         }
         let mut taken = Vec::with_capacity(passages.len());
         for passage in passages {
             let one = self.take(passage, &context).await;
-            let refused = one.is_err();
-            let denied = one.as_ref().is_ok_and(|one| one.answer.verdict.is_err());
-            if (denied || refused) && !taken.is_empty() {
+            let passes = one.as_ref().is_ok_and(|one| one.answer.verdict.is_ok());
+            if !passes && !taken.is_empty() {
                 // Somebody was faster since all were looked at.
                 self.undo(passages, &taken, &context).await;
-                one?;
-                return self.look_at_all(passages, &context).await;
+                let denied = self.passed(one?);
+                let looked = self.look_at_all(passages, &context).await?;
+                let mut passed: Vec<Passed> = looked.into_iter().map(Look::passed).collect();
+                // Also where there is room again by now: nothing was taken.
+                if let Some(place) = passed.get_mut(taken.len()) {
+                    *place = denied;
+                }
+                return Ok(passed);
             }
             taken.push(one?);
         }
@@ -163,27 +188,15 @@ impl<S: Store> Coordinator<S> {
         &self,
         passages: &[Passage<'_>],
         context: &Context,
-    ) -> Result<Vec<Passed>, Refusal> {
+    ) -> Result<Vec<Look>, Refusal> {
         let mut looked = Vec::with_capacity(passages.len());
         for passage in passages {
-            let (answer, ask, allowance) = self.look(passage, context).await?;
-            if answer.verdict.is_err() {
-                self.count_answer(&answer, &ask);
-            }
-            looked.push(Passed {
-                verdict: answer.verdict.map(|_| None),
-                state: answer.state,
-                allowance,
-            });
+            looked.push(self.look(passage, context).await?);
         }
         Ok(looked)
     }
 
-    async fn look(
-        &self,
-        passage: &Passage<'_>,
-        context: &Context,
-    ) -> Result<(Answer, Ask, Option<Allowance>), Refusal> {
+    async fn look(&self, passage: &Passage<'_>, context: &Context) -> Result<Look, Refusal> {
         let id = self.id(passage.key);
         self.transact(id, passage.key, context.now, |slot| {
             let terms = self.terms(passage, slot);
@@ -191,8 +204,12 @@ impl<S: Store> Coordinator<S> {
             let mut answer = acquire(&terms.policy, &mut record, &terms.ask, context);
             let record = self.copy(slot, context);
             answer.verdict = in_plain_words(&terms, &record, &answer, context);
-            let allowance = allowance(&terms, &record, context);
-            (answer, terms.ask, allowance)
+            count_denial(slot, &answer);
+            Look {
+                answer,
+                ask: terms.ask,
+                allowance: allowance(&terms, &record, context),
+            }
         })
         .await
     }
@@ -209,6 +226,7 @@ impl<S: Store> Coordinator<S> {
                 }
                 let before = self.before(slot, terms.ask.caller, context);
                 let mut answer = acquire(&terms.policy, &mut slot.record, &terms.ask, context);
+                count_denial(slot, &answer);
                 if let Some(before) = before {
                     let asked = (&terms.ask, passage.caller);
                     self.observe_asked(id, slot, asked, &answer, &before, context);
@@ -355,6 +373,10 @@ impl<S: Store> Coordinator<S> {
             allowance: taken.allowance,
         }
     }
+}
+
+fn count_denial(slot: &mut Slot, answer: &Answer) {
+    slot.denials = slot.denials.wrapping_add(answer.verdict.is_err().into());
 }
 
 fn allowance(terms: &Terms, record: &Record, context: &Context) -> Option<Allowance> {

@@ -21,9 +21,11 @@ use crate::{
     clock,
     coordinator::{Allowance, Caller, Coordinator, Entry, Hits, Key, Passage, Passed, Refusal},
     proto::ratelimit::envoy::service::ratelimit::v3::{
-        RateLimitRequest, RateLimitResponse, rate_limit_service_server::RateLimitService,
+        RateLimitRequest, RateLimitResponse, rate_limit_response::Code,
+        rate_limit_service_server::RateLimitService,
     },
     store::Store,
+    telemetry::{ENVOY, attribute},
 };
 
 /// Who asks where a descriptor does not say.
@@ -48,12 +50,26 @@ impl<S: Store> RateLimitService for EnvoyHandler<S> {
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
         let peer = request.remote_addr().map(|peer| peer.ip().to_string());
+        let headers = request.metadata().as_ref();
+        let mut span = self.coordinator.telemetry().span(ENVOY, Some(headers));
         let answered = self
             .answer(request.get_ref(), &peer.unwrap_or_default())
-            .await;
-        answered
-            .map(Response::new)
-            .map_err(|refusal| status::of(&refusal))
+            .await
+            .map_err(|refusal| status::of(&refusal));
+        if span.is_wanted() {
+            span.set(attribute::SYSTEM, attribute::GRPC);
+            span.set(attribute::METHOD, ENVOY);
+            if let Ok(answer) = &answered {
+                let denied = answer.overall_code() == Code::OverLimit;
+                span.set(attribute::NAMESPACE, request.get_ref().domain.clone());
+                span.set(
+                    attribute::VERDICT,
+                    if denied { "denied" } else { "granted" },
+                );
+            }
+            span.end(answered.as_ref().map(|_| ()));
+        }
+        answered.map(Response::new)
     }
 }
 

@@ -147,11 +147,14 @@ fn descriptor<'a>(
     })
 }
 
-/// What is said to holdoff, and the other entries in their order.
+/// Keys and values that name the dependency, in their order.
+type Others<'a> = Vec<(&'a str, &'a str)>;
+
+/// What is said to holdoff, and the other entries.
 fn entries<'a>(
     field: &str,
     descriptor: &'a RateLimitDescriptor,
-) -> Result<(Said<'a>, Vec<(&'a str, &'a str)>), Refusal> {
+) -> Result<(Said<'a>, Others<'a>), Refusal> {
     let count = descriptor.entries.len();
     if count == 0 || count > ENTRIES_MAX {
         let problem = format!("{count} entries; 1 to {ENTRIES_MAX}");
