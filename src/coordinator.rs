@@ -4,6 +4,7 @@
 //! No rule is here; rules are `holdoff_decision`'s. Nothing of the wire is here either.
 
 mod candidates;
+mod checked_policy;
 mod checks;
 mod counting;
 pub mod events;

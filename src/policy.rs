@@ -40,7 +40,7 @@ mod written;
 pub use blame::API;
 pub use duration::written as as_written;
 pub use explain::{Change, EntryView, Explained, diff, to_yaml};
-pub use feasibility::{CODES, attempts_that_fit, check};
+pub use feasibility::{CODES, attempts_that_fit, check, check_while};
 pub use finding::{Finding, Proposed, Severity};
 pub use name::is_name;
 pub use schedule::{feasible, worst_case};

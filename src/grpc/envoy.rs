@@ -16,8 +16,9 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
 use self::read::{Descriptor, Meant};
-use super::status;
+use super::{admission::Guard, status};
 use crate::{
+    access::{Access, Method, Peer},
     clock,
     coordinator::{Allowance, Caller, Coordinator, Entry, Hits, Key, Passage, Passed, Refusal},
     proto::ratelimit::envoy::service::ratelimit::v3::{
@@ -35,11 +36,15 @@ const SERVICE: &str = "envoy";
 #[derive(Debug)]
 pub struct EnvoyHandler<S> {
     coordinator: Arc<Coordinator<S>>,
+    access: Arc<Access>,
 }
 
 impl<S> EnvoyHandler<S> {
-    pub fn new(coordinator: Arc<Coordinator<S>>) -> Self {
-        Self { coordinator }
+    pub fn new(coordinator: Arc<Coordinator<S>>, access: Arc<Access>) -> Self {
+        Self {
+            coordinator,
+            access,
+        }
     }
 }
 
@@ -49,13 +54,20 @@ impl<S: Store> RateLimitService for EnvoyHandler<S> {
         &self,
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
-        let peer = request.remote_addr().map(|peer| peer.ip().to_string());
+        let peer = request.extensions().get::<Peer>().and_then(Peer::address);
+        let peer = peer.map(|peer| peer.ip().to_string());
         let headers = request.metadata().as_ref();
         let mut span = self.coordinator.telemetry().span(ENVOY, Some(headers));
-        let answered = self
-            .answer(request.get_ref(), &peer.unwrap_or_default())
-            .await
-            .map_err(|refusal| status::of(&refusal));
+        let guard = Guard::of(&self.access, request.extensions());
+        let answered = async {
+            let (guard, domain) = (guard?, read::domain(&request.get_ref().domain));
+            let namespace = domain.map_err(|refusal| status::of(&refusal))?;
+            guard.admit(Method::ShouldRateLimit, namespace)?;
+            self.answer(namespace, request.get_ref(), &peer.unwrap_or_default())
+                .await
+                .map_err(|refusal| status::of(&refusal))
+        };
+        let answered = answered.await;
         if span.is_wanted() {
             span.set(attribute::SYSTEM, attribute::GRPC);
             span.set(attribute::METHOD, ENVOY);
@@ -94,10 +106,10 @@ pub struct Asked<'a> {
 impl<S: Store> EnvoyHandler<S> {
     async fn answer(
         &self,
+        namespace: &str,
         request: &RateLimitRequest,
         peer: &str,
     ) -> Result<RateLimitResponse, Refusal> {
-        let namespace = read::domain(&request.domain)?;
         let named = |entries: &[(&str, &str)]| self.coordinator.dependency_of(namespace, entries);
         let wall = clock::of_wall(self.coordinator.wall_now()).0 / 1_000_000_000;
         let descriptors = read::descriptors(request, named, wall)?;

@@ -2,6 +2,7 @@
 //! wherever time matters.
 
 mod acquire;
+mod admission;
 mod bad_input;
 mod candidates;
 mod collector;
@@ -21,6 +22,7 @@ mod probes;
 mod process;
 mod recording;
 mod returning;
+mod secure;
 mod sessions;
 mod tallies;
 mod telemetry;
