@@ -12,6 +12,7 @@ mod inquiry;
 mod listing;
 mod observing;
 mod operators;
+mod overview;
 mod passing;
 mod policies;
 mod push;
@@ -20,6 +21,7 @@ mod refusal;
 mod restore;
 mod sequences;
 mod survey;
+mod traffic;
 mod upkeep;
 pub mod watchers;
 
@@ -37,12 +39,14 @@ pub use checks::{CheckAsk, Planned};
 pub use events::{Event, EventKind, Events};
 pub use inquiry::{Actor, Caller, Decision, Entry, Inquiry, Key, Made, Subject, Who};
 pub use listing::{Filter, Listing, Shown, ShownCheck};
+pub use overview::{Ahead, Glance};
 pub use passing::{Allowance, Hits, Passage, Passed, Reporting};
 pub use policies::Policies;
 pub use push::{Pushed, SUBSCRIPTIONS_MAX};
 pub use refusal::Refusal;
 pub use restore::{Parts, Start};
 pub use survey::{Seen, Survey};
+pub use traffic::{Followed, REASONS, Reporter, Traffic};
 pub use watchers::Watcher;
 
 use crate::{
@@ -78,6 +82,7 @@ pub struct Coordinator<S> {
     /// When overrides and holds end, so that nobody has to call for it to be told or forgotten.
     expiries: Mutex<std::collections::BTreeSet<(Time, DependencyId)>>,
     telemetry: Arc<Telemetry>,
+    traffic: traffic::Tracks,
     /// Numbers candidates: each that is put gets another.
     candidates: std::sync::atomic::AtomicU64,
     trials: Trials,
@@ -164,6 +169,8 @@ impl<S: Store> Coordinator<S> {
             })
             .await?;
         self.count_answer(&answer, &ask);
+        self.traffic
+            .answered(id, ask.caller, inquiry, &answer, context.now);
         let permit = answer
             .verdict
             .as_ref()
@@ -219,7 +226,11 @@ impl<S: Store> Coordinator<S> {
                         self.tell_changes(id, slot, Who::Caller(caller), context.now);
                         reported
                     })
-                    .await?
+                    .await
+                    .inspect(|reported| {
+                        self.traffic
+                            .tallied(id, reporter, caller, counts, *reported, context.now);
+                    })?
                 }
             };
             self.telemetry.add(Counter::Reported(reported));
@@ -302,7 +313,11 @@ impl<S: Store> Coordinator<S> {
             )
             .await;
         match taken {
-            Ok(reported) => Ok(reported),
+            Ok(reported) => {
+                self.traffic
+                    .ended(id, reporter, caller, outcome, reported, context.now);
+                Ok(reported)
+            }
             // Its record was idle and is gone, and all that could be said of it with it.
             Err(StoreError::Unknown) => Ok(Reported::Expired),
             Err(other) => Err(Refusal::Store(other)),

@@ -111,7 +111,8 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     let asked = main.block_on(async { StopSignals::heard() })?;
     announce(grpc_at, http_at)?;
     let room = descriptors_max() / 5;
-    let serve_http = http::serve_behind(gate, http, room, metrics, stopped);
+    let hosts = settings.http_hosts;
+    let serve_http = http::serve_behind(gate, http, room, hosts, metrics, stopped);
     main.block_on(until_stopped(&coordinator, serve_http, asked, stop))?;
     join(workers, settings.drain);
     coordinator.end_recording();

@@ -36,9 +36,13 @@ pub struct ServeArgs {
     /// Where gRPC listens; port 0 picks a free one and prints it
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7460", value_parser = address)]
     listen: SocketAddr,
-    /// Where /metrics, /healthz and /readyz are served; `off`: nowhere
+    /// Where the dashboard, /metrics, /healthz and /readyz are served; `off`: nowhere
     #[arg(long, value_name = "HOST:PORT|off", default_value = "127.0.0.1:7461", value_parser = address_or_off)]
     http: Http,
+    /// A name that browsers may know the dashboard by, besides localhost and the address; repeat
+    /// it, or separate them by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = host)]
+    http_host: Vec<String>,
     /// A policy file or a folder of them; it is read again when it changes
     #[arg(long, value_name = "PATH")]
     policies: Option<PathBuf>,
@@ -181,6 +185,7 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         record,
         listen: args.listen,
         http,
+        http_hosts: args.http_host,
         policies: args.policies,
         data_dir: args.data_dir,
         tls,
@@ -223,6 +228,16 @@ fn address_or_off(text: &str) -> Result<Http, String> {
     match text {
         "off" => Ok(Http::Off),
         text => address(text).map(Http::At),
+    }
+}
+
+fn host(text: &str) -> Result<String, String> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'.';
+    match !text.is_empty() && text.len() <= 253 && text.bytes().all(allowed) {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("is no host name such as holdoff.example.org; leave out scheme and port".to_owned())
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use holdoff_decision::{
     report::NOBODY,
 };
 
-use super::{Caller, Coordinator, Key, Refusal, Who};
+use super::{Caller, Coordinator, Inquiry, Key, Refusal, Subject, Who};
 use crate::{
     candidate::Happening,
     permit::DependencyId,
@@ -129,8 +129,10 @@ impl<S: Store> Coordinator<S> {
         if passages.len() > 1 {
             let looked = self.look_at_all(passages, &context).await?;
             if looked.iter().any(|look| look.answer.verdict.is_err()) {
-                let denied = looked.iter().filter(|look| look.answer.verdict.is_err());
-                denied.for_each(|look| self.count_answer(&look.answer, &look.ask));
+                let all = passages.iter().zip(&looked);
+                for (passage, look) in all.filter(|(_, look)| look.answer.verdict.is_err()) {
+                    self.count_passage(passage, &look.answer, &look.ask, &context);
+                }
                 return Ok(looked.into_iter().map(Look::passed).collect());
             }
         }
@@ -245,13 +247,32 @@ impl<S: Store> Coordinator<S> {
             })
             .await;
         let (answer, ask, unreported, allowance) = taken?;
-        self.count_answer(&answer, &ask);
+        self.count_passage(passage, &answer, &ask, context);
         Ok(Taken {
             answer,
             id,
             unreported,
             allowance,
         })
+    }
+
+    fn count_passage(&self, passage: &Passage<'_>, answer: &Answer, ask: &Ask, context: &Context) {
+        self.count_answer(answer, ask);
+        let inquiry = Inquiry {
+            key: passage.key,
+            caller: passage.caller,
+            subject: match passage.attempt {
+                0 | 1 => Subject::First,
+                attempt => Subject::Hedge { attempt },
+            },
+            call_id: "",
+            idempotent: ask.idempotent,
+            time_left: ask.time_left,
+            cost: ask.cost,
+            priority: ask.priority,
+        };
+        let id = self.id(passage.key);
+        (self.traffic).answered(id, ask.caller, &inquiry, answer, context.now);
     }
 
     /// Gives back what was taken. A retry's token is not: it was promised.

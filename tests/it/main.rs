@@ -8,6 +8,7 @@ mod candidates;
 mod collector;
 mod concurrency;
 mod contract;
+mod dashboard;
 mod envoy;
 mod fleet;
 mod granting;
