@@ -26,6 +26,7 @@ mod exec;
 mod exit;
 #[cfg(test)]
 mod fake;
+mod healthcheck;
 mod hex;
 mod logging;
 mod output;
@@ -112,6 +113,7 @@ enum Command {
     Replay(replay::ReplayArgs),
     Bench(bench::BenchArgs),
     Simulate(simulate::SimulateArgs),
+    Healthcheck(healthcheck::HealthcheckArgs),
     Completions(CompletionsArgs),
 }
 
@@ -213,6 +215,7 @@ async fn call(context: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Audit(args) => audit::run(context, args).await,
         Command::Policy(args) => policy::run(context, args).await,
         Command::Bench(args) => bench::run(context, args).await,
+        Command::Healthcheck(args) => healthcheck::run(context, args).await,
         Command::Replay(args) => replay::run(context, args),
         Command::Serve(args) => serve::run(args),
         Command::Simulate(args) => simulate::run(context, &args),

@@ -8,6 +8,7 @@ mod connection;
 pub mod http;
 mod listen;
 mod metrics;
+mod systemd;
 mod timing;
 
 pub use metrics::Metrics;
@@ -100,11 +101,17 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     begin_export(&metrics)?;
     let (stop, stopped) = watch::channel(false);
     let _watch = watch_policies(&settings, sources, &coordinator, &main)?;
-    let workers = spawn_workers(listeners.sockets, &coordinator, &stopped)?;
+    let pulse = systemd::Pulse::asked(listeners.sockets.len());
+    let workers = spawn_workers(listeners.sockets, &coordinator, &stopped, &pulse)?;
     // Who reads where it listens may ask it to stop at once.
     let asked = main.block_on(async { StopSignals::heard() })?;
     announce(grpc_at, http_at)?;
+    systemd::ready(grpc_at, http_at);
+    if let Some(pulse) = pulse {
+        main.spawn(systemd::alive(pulse));
+    }
     main.block_on(until_stopped(metrics, http, asked, stop, stopped))?;
+    systemd::stopping();
     join(workers, settings.drain);
     coordinator.end_recording();
     main.block_on(coordinator.durable().close(coordinator.wall_now()))?;
@@ -200,6 +207,7 @@ fn spawn_workers<S: Store>(
     sockets: Vec<std::net::TcpListener>,
     coordinator: &Arc<Coordinator<S>>,
     stopped: &watch::Receiver<bool>,
+    pulse: &Option<Arc<systemd::Pulse>>,
 ) -> anyhow::Result<Vec<thread::JoinHandle<()>>> {
     sockets
         .into_iter()
@@ -207,6 +215,9 @@ fn spawn_workers<S: Store>(
         .map(|(index, socket)| {
             let (coordinator, stopped) = (Arc::clone(coordinator), stopped.clone());
             let runtime = Builder::new_current_thread().enable_all().build()?;
+            if let Some(pulse) = pulse {
+                runtime.spawn(Arc::clone(pulse).beat(index));
+            }
             let serve = move || {
                 if let Err(error) = runtime.block_on(serve(socket, coordinator, stopped)) {
                     tracing::error!("a worker ended: {error}");

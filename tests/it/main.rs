@@ -20,6 +20,7 @@ mod probes;
 mod process;
 mod recording;
 mod returning;
+mod service_manager;
 mod sessions;
 mod tallies;
 mod telemetry;
