@@ -41,6 +41,7 @@ mod span;
 mod status;
 #[cfg(test)]
 mod tests;
+mod token;
 mod words;
 
 const AFTER: &str = "\
@@ -76,6 +77,8 @@ struct GlobalArgs {
         default_value = "http://127.0.0.1:7460"
     )]
     server: String,
+    #[command(flatten)]
+    credentials: connection::CredentialArgs,
     /// Whose dependencies
     #[arg(long, global = true, value_name = "NAME", default_value = "default")]
     namespace: String,
@@ -114,6 +117,7 @@ enum Command {
     Bench(bench::BenchArgs),
     Simulate(simulate::SimulateArgs),
     Healthcheck(healthcheck::HealthcheckArgs),
+    Token(token::TokenArgs),
     Completions(CompletionsArgs),
 }
 
@@ -133,7 +137,7 @@ struct CompletionsArgs {
 /// What all commands are run with.
 #[derive(Clone, Debug)]
 struct Context {
-    server: String,
+    server: connection::Server,
     namespace: String,
     format: Format,
     ink: Ink,
@@ -143,7 +147,7 @@ struct Context {
 impl Context {
     fn for_test(server: &str) -> Self {
         Self {
-            server: server.to_owned(),
+            server: connection::Server::at(server),
             namespace: "default".to_owned(),
             format: Format::Table,
             ink: Ink::Plain,
@@ -177,7 +181,7 @@ fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
 
 fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     let context = Context {
-        server: cli.global.server,
+        server: cli.global.credentials.server(cli.global.server)?,
         namespace: cli.global.namespace,
         format: cli.global.output,
         ink: Ink::choose(cli.global.color),
@@ -185,6 +189,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
         Command::Serve(args) => serve::run(args),
         Command::Completions(args) => Ok(completions(&args)),
+        Command::Token(args) => token::run(&context, args),
         Command::Replay(args) => replay::run(&context, args),
         Command::Simulate(args) => simulate::run(&context, &args),
         command => {
@@ -219,6 +224,7 @@ async fn call(context: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Replay(args) => replay::run(context, args),
         Command::Serve(args) => serve::run(args),
         Command::Simulate(args) => simulate::run(context, &args),
+        Command::Token(args) => token::run(context, args),
         Command::Completions(args) => Ok(completions(&args)),
     }
 }

@@ -11,6 +11,7 @@
 //! - [`comparison`]: that difference, as the contract writes it
 //! - [`permit`]: permits as bytes that only this service can have made
 //! - [`policy`]: what operators write, checked and resolved
+//! - [`access`]: who asks, and what they may do
 //! - [`durable`]: what survives a kill
 //! - [`store`]: the records of all dependencies, changed by one verb
 //! - [`telemetry`]: every counter
@@ -19,6 +20,7 @@
 //! - [`settings`], [`server`]: the composition root
 //! - [`cli`]: parse, call, render
 
+pub mod access;
 pub mod candidate;
 pub mod cli;
 pub mod clock;

@@ -29,6 +29,10 @@ pub struct ServeSettings {
     pub data_dir: Option<PathBuf>,
     /// Where what happens is written down, and how much of it; `None`: nowhere.
     pub record: Option<RecordingSettings>,
+    /// The certificate of both ports; `None`: no TLS.
+    pub tls: Option<TlsSettings>,
+    /// Which tokens and certificates may do what; `None`: everybody may do everything.
+    pub access: Option<PathBuf>,
     /// Whether addresses other than loopback are allowed although there is no TLS.
     pub insecure: bool,
     /// How many cores serve; each has a listener and a runtime of its own.
@@ -57,6 +61,27 @@ impl Default for MetricsDependencies {
     }
 }
 
+/// Where the certificates are. All files are PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// The service's certificate and those between it and its authority.
+    pub cert: PathBuf,
+    pub key: PathBuf,
+    /// The authorities of clients' certificates; `None`: clients are not asked for any.
+    pub client_ca: Option<PathBuf>,
+    pub clients: ClientCertificates,
+}
+
+/// Whether a client without a certificate is let in, where certificates are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ClientCertificates {
+    /// None gets in without one.
+    #[default]
+    Required,
+    /// One without is let in, and needs a token.
+    Optional,
+}
+
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
@@ -75,6 +100,8 @@ impl Default for ServeSettings {
             policies: None,
             data_dir: None,
             record: None,
+            tls: None,
+            access: None,
             insecure: false,
             workers: thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             drain: Duration::from_secs(10),

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     recording::{FILE_MIN, RecordingSettings},
-    settings::{LogFormat, MetricsDependencies, ServeSettings},
+    settings::{ClientCertificates, LogFormat, MetricsDependencies, ServeSettings, TlsSettings},
 };
 
 const EXAMPLES: &str = "\
@@ -19,6 +19,7 @@ Examples:
   holdoff serve
   holdoff serve --policies policies.yaml --data-dir /var/lib/holdoff
   holdoff serve --listen 127.0.0.1:0 --http off
+  holdoff serve --listen 0.0.0.0:7460 --tls-cert server.pem --tls-key server.key --access access.yaml
   holdoff serve --record /var/lib/holdoff/recording --record-max 1GiB
   holdoff serve --settings /etc/holdoff/settings.yaml
 
@@ -54,6 +55,36 @@ pub struct ServeArgs {
     /// Where the fleet's state is kept
     #[arg(long, value_enum, default_value_t = Store::Memory)]
     store: Store,
+    /// The certificate of both ports, and those between it and its authority (PEM)
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_key",
+        help_heading = "Access"
+    )]
+    tls_cert: Option<PathBuf>,
+    /// Its private key (PEM); nobody else may be able to read the file
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_cert",
+        help_heading = "Access"
+    )]
+    tls_key: Option<PathBuf>,
+    /// The authorities of client certificates (PEM); clients are then asked for one
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_cert",
+        help_heading = "Access"
+    )]
+    tls_client_ca: Option<PathBuf>,
+    /// Whether a client without a certificate is let in
+    #[arg(long, value_enum, default_value_t = ClientCertificates::Required, help_heading = "Access")]
+    tls_clients: ClientCertificates,
+    /// Which tokens and certificates may do what; without it, everybody may do everything
+    #[arg(long, value_name = "FILE", help_heading = "Access")]
+    access: Option<PathBuf>,
     /// Allow addresses other than loopback although there is no TLS
     #[arg(long)]
     insecure: bool,
@@ -109,13 +140,23 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         if let Some(address) = address
             && !address.ip().is_loopback()
             && !args.insecure
+            && args.tls_cert.is_none()
         {
             return Err(Failure::Usage(format!(
                 "{flag} {address}: others can reach this address and there is no TLS; \
-                 listen on 127.0.0.1, or say --insecure"
+                 listen on 127.0.0.1, give --tls-cert and --tls-key, or say --insecure"
             )));
         }
     }
+    let tls = args
+        .tls_cert
+        .zip(args.tls_key)
+        .map(|(cert, key)| TlsSettings {
+            cert,
+            key,
+            client_ca: args.tls_client_ca,
+            clients: args.tls_clients,
+        });
     let record = args.record.map(|folder| RecordingSettings {
         folder,
         max_bytes: args.record_max,
@@ -130,6 +171,8 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         http,
         policies: args.policies,
         data_dir: args.data_dir,
+        tls,
+        access: args.access,
         insecure: args.insecure,
         workers: args.workers.unwrap_or(defaults.workers),
         drain: args.drain,

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::{
-    Router,
     extract::State,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
@@ -11,14 +10,35 @@ use axum::{
 };
 use tokio::sync::watch;
 
-use super::{brief::Brief, metrics::Metrics};
-use crate::{coordinator::Coordinator, grpc, store::Store, telemetry::CONTENT_TYPE};
+use super::{Gate, brief::Brief, metrics::Metrics};
+use crate::{
+    access::{self, Access, Needs, Page, Peer, Role},
+    coordinator::Coordinator,
+    grpc,
+    store::Store,
+    telemetry::CONTENT_TYPE,
+};
 
 /// Serves `room` connections at once until it is stopped; for ever where there is no listener.
+/// Everybody who connects may do everything.
 ///
 /// # Errors
 /// The listener fails.
 pub async fn serve<S: Store>(
+    listener: Option<std::net::TcpListener>,
+    room: usize,
+    metrics: Arc<Metrics<S>>,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    serve_behind(Gate::open(), listener, room, metrics, stopped).await
+}
+
+/// The same for those whom a gate lets in.
+///
+/// # Errors
+/// The listener fails.
+pub async fn serve_behind<S: Store>(
+    gate: Gate,
     listener: Option<std::net::TcpListener>,
     room: usize,
     metrics: Arc<Metrics<S>>,
@@ -28,25 +48,30 @@ pub async fn serve<S: Store>(
         return std::future::pending().await;
     };
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let coordinator = Arc::clone(metrics.coordinator());
-    let routes = Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(ready::<S>))
-        .with_state(Arc::clone(&coordinator))
-        .merge(grpc::json::routes(coordinator))
-        .merge(
-            Router::new()
-                .route("/metrics", get(exposition::<S>))
-                .with_state(metrics),
-        );
+    let routes = access::router(pages(&metrics, &gate.access), &gate.access)
+        .into_make_service_with_connect_info::<Peer>();
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
-    axum::serve(Brief::new(listener, room), routes)
+    axum::serve(Brief::new(listener, room, gate.tls), routes)
         .with_graceful_shutdown(stop)
         .await?;
     Ok(())
+}
+
+/// Every page, with what it needs. Metrics are those of all namespaces together.
+pub fn pages<S: Store>(metrics: &Arc<Metrics<S>>, access: &Arc<Access>) -> Vec<Page> {
+    let coordinator = metrics.coordinator();
+    let ready = get(ready::<S>).with_state(Arc::clone(coordinator));
+    let exposition = get(exposition::<S>).with_state(Arc::clone(metrics));
+    let mut pages = vec![
+        Page::new("/healthz", Needs::Nothing, get(|| async { "ok\n" })),
+        Page::new("/readyz", Needs::Nothing, ready),
+        Page::new("/metrics", Needs::Everywhere(Role::Viewer), exposition),
+    ];
+    pages.extend(grpc::json::pages(coordinator, access));
+    pages
 }
 
 /// A disk in trouble does not stop decisions, so it does not take the service out.

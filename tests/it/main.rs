@@ -2,6 +2,7 @@
 //! wherever time matters.
 
 mod acquire;
+mod admission;
 mod bad_input;
 mod candidates;
 mod collector;
@@ -20,6 +21,7 @@ mod probes;
 mod process;
 mod recording;
 mod returning;
+mod secure;
 mod service_manager;
 mod sessions;
 mod tallies;

@@ -54,6 +54,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("telemetry", &["proto"]),
     ("permit", &[]),
     ("policy", &[]),
+    ("access", &["clock", "policy", "telemetry"]),
     ("durable", &[]),
     ("candidate", &["policy"]),
     ("comparison", &["candidate", "clock", "proto"]),
@@ -77,6 +78,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "grpc",
         &[
+            "access",
             "clock",
             "comparison",
             "coordinator",
@@ -90,6 +92,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "server",
         &[
+            "access",
             "clock",
             "coordinator",
             "durable",
@@ -105,10 +108,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
+            "access",
             "candidate",
             "clock",
             "comparison",
             "durable",
+            "entropy",
             "policy",
             "proto",
             "recording",
