@@ -4,6 +4,7 @@
 //! No rule is here; rules are `holdoff_decision`'s. Nothing of the wire is here either.
 
 mod candidates;
+mod checked_policy;
 mod checks;
 mod counting;
 pub mod events;
@@ -11,6 +12,7 @@ mod inquiry;
 mod listing;
 mod observing;
 mod operators;
+mod overview;
 mod policies;
 mod push;
 mod questions;
@@ -18,6 +20,7 @@ mod refusal;
 mod restore;
 mod sequences;
 mod survey;
+mod traffic;
 mod upkeep;
 pub mod watchers;
 
@@ -35,11 +38,13 @@ pub use checks::{CheckAsk, Planned};
 pub use events::{Event, EventKind, Events};
 pub use inquiry::{Actor, Caller, Decision, Entry, Inquiry, Key, Made, Subject, Who};
 pub use listing::{Filter, Listing, Shown, ShownCheck};
+pub use overview::{Ahead, Glance};
 pub use policies::Policies;
 pub use push::{Pushed, SUBSCRIPTIONS_MAX};
 pub use refusal::Refusal;
 pub use restore::{Parts, Start};
 pub use survey::{Seen, Survey};
+pub use traffic::{Followed, REASONS, Reporter, Traffic};
 pub use watchers::Watcher;
 
 use crate::{
@@ -75,6 +80,7 @@ pub struct Coordinator<S> {
     /// When overrides and holds end, so that nobody has to call for it to be told or forgotten.
     expiries: Mutex<std::collections::BTreeSet<(Time, DependencyId)>>,
     telemetry: Arc<Telemetry>,
+    traffic: traffic::Tracks,
     /// Numbers candidates: each that is put gets another.
     candidates: std::sync::atomic::AtomicU64,
     trials: Trials,
@@ -167,6 +173,8 @@ impl<S: Store> Coordinator<S> {
             })
             .await?;
         self.count_answer(&answer, &ask);
+        self.traffic
+            .answered(id, ask.caller, inquiry, &answer, context.now);
         let permit = answer
             .verdict
             .as_ref()
@@ -222,7 +230,11 @@ impl<S: Store> Coordinator<S> {
                         self.tell_changes(id, slot, Who::Caller(caller), context.now);
                         reported
                     })
-                    .await?
+                    .await
+                    .inspect(|reported| {
+                        self.traffic
+                            .tallied(id, reporter, caller, counts, *reported, context.now);
+                    })?
                 }
             };
             self.telemetry.add(Counter::Reported(reported));
@@ -305,7 +317,11 @@ impl<S: Store> Coordinator<S> {
             )
             .await;
         match taken {
-            Ok(reported) => Ok(reported),
+            Ok(reported) => {
+                self.traffic
+                    .ended(id, reporter, caller, outcome, reported, context.now);
+                Ok(reported)
+            }
             // Its record was idle and is gone, and all that could be said of it with it.
             Err(StoreError::Unknown) => Ok(Reported::Expired),
             Err(other) => Err(Refusal::Store(other)),

@@ -17,6 +17,7 @@
 //! - [`telemetry`]: every counter
 //! - [`coordinator`]: a question becomes an answer; events; what operators do
 //! - [`grpc`]: the wire, one short handler an RPC
+//! - [`dashboard`]: pages for operators
 //! - [`settings`], [`server`]: the composition root
 //! - [`cli`]: parse, call, render
 
@@ -26,6 +27,7 @@ pub mod cli;
 pub mod clock;
 pub mod comparison;
 pub mod coordinator;
+pub mod dashboard;
 pub mod durable;
 pub mod entropy;
 pub mod grpc;

@@ -116,7 +116,8 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
         main.spawn(systemd::alive(pulse));
     }
     let room = descriptors_max() / 5;
-    let serve_http = http::serve_behind(gate, http, room, metrics, stopped);
+    let hosts = settings.http_hosts;
+    let serve_http = http::serve_behind(gate, http, room, hosts, metrics, stopped);
     main.block_on(until_stopped(&coordinator, serve_http, asked, stop))?;
     systemd::stopping();
     join(workers, settings.drain);

@@ -21,8 +21,10 @@ pub const DEFAULT_HTTP_PORT: u16 = 7461;
 pub struct ServeSettings {
     /// Where gRPC listens. Port 0 picks a free one.
     pub listen: SocketAddr,
-    /// Where health, readiness and metrics are served over HTTP; `None`: nowhere.
+    /// Where the dashboard, health, readiness and metrics are served over HTTP; `None`: nowhere.
     pub http: Option<SocketAddr>,
+    /// Names that browsers may know the dashboard by, besides loopback's and the address.
+    pub http_hosts: Vec<String>,
     /// A policy file or a folder of them; `None`: the built-in defaults.
     pub policies: Option<PathBuf>,
     /// Where what was acknowledged is kept; `None`: in memory, lost at the end.
@@ -97,6 +99,7 @@ impl Default for ServeSettings {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_GRPC_PORT)),
             http: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_HTTP_PORT))),
+            http_hosts: Vec::new(),
             policies: None,
             data_dir: None,
             record: None,

@@ -37,6 +37,10 @@ pub enum Refusal {
     Store(StoreError),
     #[error(transparent)]
     Durable(#[from] DurableError),
+    #[error(
+        "not checked within {0:?}; state traffic of fewer dependencies, or check it with `holdoff policy check`"
+    )]
+    CheckTooSlow(std::time::Duration),
     #[error("not durable within {0:?}")]
     TooSlow(std::time::Duration),
 }

@@ -74,6 +74,7 @@ impl<S: Store> Coordinator<S> {
             sequences: Default::default(),
             expiries: Mutex::default(),
             telemetry: Default::default(),
+            traffic: Default::default(),
             candidates: AtomicU64::new(first_number),
             trials: Default::default(),
             recorder: None,

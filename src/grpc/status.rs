@@ -47,6 +47,7 @@ pub fn of(refusal: &Refusal) -> Status {
         }
         Refusal::Durable(DurableError::Unreadable { .. }) => (Code::DataLoss, "UNREADABLE"),
         Refusal::TooSlow(_) => (Code::DeadlineExceeded, "NOT_DURABLE_IN_TIME"),
+        Refusal::CheckTooSlow(_) => (Code::DeadlineExceeded, "NOT_CHECKED_IN_TIME"),
     };
     let mut details = ErrorDetails::with_error_info(reason, DOMAIN, HashMap::new());
     match refusal {
@@ -80,6 +81,7 @@ pub fn of(refusal: &Refusal) -> Status {
         | Refusal::NoCheck(_)
         | Refusal::Store(StoreError::Unknown)
         | Refusal::Durable(DurableError::Closed | DurableError::Unreadable { .. })
+        | Refusal::CheckTooSlow(_)
         | Refusal::TooSlow(_) => {}
     }
     Status::with_error_details(code, text, details)

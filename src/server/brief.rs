@@ -30,7 +30,7 @@ use super::{
 use crate::access::Peer;
 
 /// Connections at once, at most: whoever scrapes or probes needs one for some milliseconds.
-const ROOM_MAX: usize = 1_024;
+pub const ROOM_MAX: usize = 1_024;
 /// One that moves no byte for so long is cut off. Not a usual interval of scrapes, so that
 /// none of them meets the cut.
 const STILL_FOR: Duration = Duration::from_secs(7);

@@ -1,4 +1,5 @@
-//! Liveness, readiness, metrics and the questions of clients over HTTP, for whoever has no gRPC.
+//! Liveness, readiness, metrics and the questions of clients over HTTP, for whoever has no gRPC;
+//! and the dashboard.
 
 use std::sync::Arc;
 
@@ -14,6 +15,8 @@ use super::{Gate, brief::Brief, metrics::Metrics};
 use crate::{
     access::{self, Access, Needs, Page, Peer, Role},
     coordinator::Coordinator,
+    dashboard::{Dashboard, Place, Scheme},
+    entropy::Entropy,
     grpc,
     store::Store,
     telemetry::CONTENT_TYPE,
@@ -30,7 +33,7 @@ pub async fn serve<S: Store>(
     metrics: Arc<Metrics<S>>,
     stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
-    serve_behind(Gate::open(), listener, room, metrics, stopped).await
+    serve_behind(Gate::open(), listener, room, Vec::new(), metrics, stopped).await
 }
 
 /// The same for those whom a gate lets in.
@@ -41,6 +44,7 @@ pub async fn serve_behind<S: Store>(
     gate: Gate,
     listener: Option<std::net::TcpListener>,
     room: usize,
+    hosts: Vec<String>,
     metrics: Arc<Metrics<S>>,
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
@@ -48,15 +52,42 @@ pub async fn serve_behind<S: Store>(
         return std::future::pending().await;
     };
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let routes = access::router(pages(&metrics, &gate.access), &gate.access)
+    let [front, back] = [Entropy::System.key(), Entropy::System.key()];
+    let mut secret = [0; 32];
+    secret[..16].copy_from_slice(&front);
+    secret[16..].copy_from_slice(&back);
+    let place = Place {
+        address: listener.local_addr()?.ip(),
+        hosts,
+        // Pages that stay open leave room for whoever scrapes or probes.
+        pages_max: room.min(super::brief::ROOM_MAX) / 2,
+        secret,
+        scheme: match gate.tls {
+            Some(_) => Scheme::Https,
+            None => Scheme::Http,
+        },
+    };
+    let dashboard = Dashboard::new(
+        Arc::clone(metrics.coordinator()),
+        Arc::clone(&gate.access),
+        place,
+        stopped.clone(),
+    );
+    let mut pages = pages(&metrics, &gate.access);
+    pages.extend(dashboard.pages());
+    let routes = dashboard
+        .around(access::router(pages, &gate.access))
         .into_make_service_with_connect_info::<Peer>();
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
-    axum::serve(Brief::new(listener, room, gate.tls), routes)
-        .with_graceful_shutdown(stop)
-        .await?;
+    let brief = Brief::new(listener, room, gate.tls);
+    let served = axum::serve(brief, routes).with_graceful_shutdown(stop);
+    tokio::select! {
+        served = served => served?,
+        () = dashboard.run() => {}
+    }
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod candidates;
 mod collector;
 mod concurrency;
 mod contract;
+mod dashboard;
 mod fleet;
 mod granting;
 mod harness;

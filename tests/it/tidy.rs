@@ -90,11 +90,24 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "dashboard",
+        &[
+            "access",
+            "clock",
+            "coordinator",
+            "durable",
+            "entropy",
+            "policy",
+            "store",
+        ],
+    ),
+    (
         "server",
         &[
             "access",
             "clock",
             "coordinator",
+            "dashboard",
             "durable",
             "entropy",
             "grpc",
