@@ -146,9 +146,8 @@ def check_laws(documents, known_flags):
     for service in of_kind(documents, "Service"):
         held(service["spec"]["selector"].items() <= labels, "a Service finds its pods")
         held({port["targetPort"] for port in service["spec"]["ports"]} <= ports, "and their ports")
-    for kind in ("PodDisruptionBudget",):
-        for document in of_kind(documents, kind):
-            held(document["spec"]["selector"]["matchLabels"].items() <= labels, kind)
+    for budget in of_kind(documents, "PodDisruptionBudget"):
+        held(budget["spec"]["selector"]["matchLabels"].items() <= labels, "a budget finds its pods")
     for monitor in of_kind(documents, "ServiceMonitor"):
         wanted = monitor["spec"]["selector"]["matchLabels"].items()
         found = [s for s in of_kind(documents, "Service") if wanted <= s["metadata"]["labels"].items()]

@@ -43,7 +43,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{/* "yes" or nothing, as all of these. */}}
+{{/* "yes" or nothing: a template gives text. So do those below. */}}
 {{- define "holdoff.shared" -}}
 {{- if or .Values.store.url .Values.store.existingSecret }}yes{{ end -}}
 {{- end -}}
@@ -69,7 +69,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- default (printf "%s.%s.svc" (include "holdoff.fullname" .) .Release.Namespace) .Values.tls.serverName -}}
 {{- end -}}
 
-{{/* Who may do this: all together, so that nobody is told of one after the other. */}}
+{{/* What cannot work together, all of it at once: nobody should be told of one after the other. */}}
 {{- define "holdoff.refuse" -}}
 {{- $wrong := list -}}
 {{- if and (include "holdoff.many" .) (not (include "holdoff.shared" .)) -}}
