@@ -9,6 +9,7 @@ mod gate;
 pub mod http;
 mod listen;
 mod metrics;
+mod systemd;
 mod timing;
 mod tls;
 
@@ -106,14 +107,20 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
     let _watch = watch_policies(&settings, sources, &coordinator, &main)?;
     let (gate, _files) = Gate::start(&settings, &coordinator)?;
-    let workers = spawn_workers(listeners.sockets, &coordinator, &gate, &stopped)?;
+    let pulse = systemd::Pulse::asked(listeners.sockets.len());
+    let workers = spawn_workers(listeners.sockets, &coordinator, &gate, &stopped, &pulse)?;
     // Who reads where it listens may ask it to stop at once.
     let asked = main.block_on(async { StopSignals::heard() })?;
     announce(grpc_at, http_at)?;
+    systemd::ready(grpc_at, http_at);
+    if let Some(pulse) = pulse {
+        main.spawn(systemd::alive(pulse));
+    }
     let room = descriptors_max() / 5;
     let hosts = settings.http_hosts;
     let serve_http = http::serve_behind(gate, http, room, hosts, metrics, stopped);
     main.block_on(until_stopped(&coordinator, serve_http, asked, stop))?;
+    systemd::stopping();
     join(workers, settings.drain);
     coordinator.end_recording();
     main.block_on(coordinator.durable().close(coordinator.wall_now()))?;
@@ -193,6 +200,7 @@ fn spawn_workers<S: Store>(
     coordinator: &Arc<Coordinator<S>>,
     gate: &Gate,
     stopped: &watch::Receiver<bool>,
+    pulse: &Option<Arc<systemd::Pulse>>,
 ) -> anyhow::Result<Vec<thread::JoinHandle<()>>> {
     sockets
         .into_iter()
@@ -201,6 +209,9 @@ fn spawn_workers<S: Store>(
             let (coordinator, stopped) = (Arc::clone(coordinator), stopped.clone());
             let gate = gate.clone();
             let runtime = Builder::new_current_thread().enable_all().build()?;
+            if let Some(pulse) = pulse {
+                runtime.spawn(Arc::clone(pulse).beat(index));
+            }
             let serve = move || {
                 if let Err(error) =
                     runtime.block_on(serve_behind(gate, socket, coordinator, stopped))

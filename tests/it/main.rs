@@ -24,6 +24,7 @@ mod process;
 mod recording;
 mod returning;
 mod secure;
+mod service_manager;
 mod sessions;
 mod tallies;
 mod telemetry;
