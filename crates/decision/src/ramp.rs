@@ -49,7 +49,7 @@ use self::{
     line::Line,
     slope::{Ahead, Slope},
 };
-use crate::{Nanos, Share, Time, policy};
+use crate::{Nanos, Share, Time, bytes::fields, policy};
 
 /// As the calendar's `auto`, X is never taken as less a second.
 const SLOWEST_TARGET: f64 = 10.0;
@@ -112,6 +112,18 @@ struct Step {
     latency_sum: f64,
     somebody_waited: bool,
 }
+
+fields!(Step {
+    successes,
+    failures,
+    latencies,
+    latency_sum,
+    somebody_waited
+});
+fields!(Ramp {
+    ends, target, rate, too_slow, failures_allowed, step_began, length, step, holds, quiet,
+    doubles_to, ceiling, next, line,
+} if |ramp| ramp.quiet <= QUIET_STEPS);
 
 /// What was usual before the outage.
 #[derive(Clone, Copy, Debug, PartialEq)]
