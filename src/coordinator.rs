@@ -15,7 +15,6 @@ mod push;
 mod questions;
 mod refusal;
 mod restore;
-mod sequences;
 mod upkeep;
 pub mod watchers;
 
@@ -46,7 +45,7 @@ use crate::{
     entropy::Entropy,
     permit::{DependencyId, PermitCodec, Read},
     recording::Recorder,
-    store::{Seed, Slot, Store, StoreError},
+    store::{Run, Seed, Slot, Store, StoreError},
     telemetry::{Counter, Telemetry},
 };
 
@@ -68,7 +67,6 @@ pub struct Coordinator<S> {
     durable: Durable,
     events: Events,
     watchers: watchers::Watchers,
-    sequences: sequences::Sequences,
     /// When overrides and holds end, so that nobody has to call for it to be told or forgotten.
     expiries: Mutex<std::collections::BTreeSet<(Time, DependencyId)>>,
     telemetry: Telemetry,
@@ -179,7 +177,11 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<Vec<Reported>, Refusal> {
         let context = self.context();
         self.make_room(namespace, entries, context.now).await?;
-        if sequence > 0 && !self.note_sequence(namespace, caller, sequence, context.now) {
+        if sequence > 0
+            && !self
+                .note_sequence(namespace, caller, sequence, context.now)
+                .await?
+        {
             return Ok(vec![Reported::Duplicate; entries.len()]);
         }
         let reporter = self.instance(caller);
@@ -324,10 +326,17 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    fn note_sequence(&self, namespace: &str, caller: Caller<'_>, sequence: u64, now: Time) -> bool {
+    async fn note_sequence(
+        &self,
+        namespace: &str,
+        caller: Caller<'_>,
+        sequence: u64,
+        now: Time,
+    ) -> Result<bool, Refusal> {
         let instance = self.permits.dependency(caller.service, caller.instance).0;
         let instance = instance ^ self.permits.hash(namespace);
-        self.sequences.note(instance, sequence, now)
+        let noted = self.store.note_sequence(instance, sequence, now).await;
+        noted.map_err(Refusal::Store)
     }
 
     /// Applies `rule` to the record of `key`, made where there is none, under its present
@@ -419,7 +428,7 @@ impl<S: Store> Coordinator<S> {
     /// Tells what has changed in a record: to the data directory, to events and to watchers.
     /// Called while the record is held, so that its changes are told in their order.
     fn tell_changes(&self, id: DependencyId, slot: &mut Slot, who: Who<'_>, now: Time) {
-        if !slot.record.has_changes() {
+        if slot.run == Run::Rehearsal || !slot.record.has_changes() {
             return;
         }
         self.keep(slot, now);
@@ -441,6 +450,9 @@ impl<S: Store> Coordinator<S> {
 
     /// Hands what is to outlive the process to the data directory.
     fn keep(&self, slot: &Slot, now: Time) {
+        if slot.run == Run::Rehearsal {
+            return;
+        }
         let key = durable::Key::new(slot.name.namespace.as_str(), &*slot.name.dependency);
         self.durable
             .checkpoint(key, restore::kept_of(&slot.record, &self.clock, now));

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::recording::RecordingSettings;
+use crate::{recording::RecordingSettings, store::redis::Address};
 
 /// The gRPC port unless told otherwise.
 pub const DEFAULT_GRPC_PORT: u16 = 7460;
@@ -27,6 +27,8 @@ pub struct ServeSettings {
     pub policies: Option<PathBuf>,
     /// Where what was acknowledged is kept; `None`: in memory, lost at the end.
     pub data_dir: Option<PathBuf>,
+    /// Where the fleet's state is.
+    pub store: StoreSettings,
     /// Where what happens is written down, and how much of it; `None`: nowhere.
     pub record: Option<RecordingSettings>,
     /// Whether addresses other than loopback are allowed although there is no TLS.
@@ -36,6 +38,16 @@ pub struct ServeSettings {
     /// How long running requests may take to end once a stop was asked for.
     pub drain: Duration,
     pub log_format: LogFormat,
+}
+
+/// Where the fleet's state is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum StoreSettings {
+    /// In this process.
+    #[default]
+    Memory,
+    /// In a store that any number of replicas share.
+    Shared(Box<Address>),
 }
 
 /// How log lines look.
@@ -55,6 +67,7 @@ impl Default for ServeSettings {
             http: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_HTTP_PORT))),
             policies: None,
             data_dir: None,
+            store: StoreSettings::Memory,
             record: None,
             insecure: false,
             workers: thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     recording::{FILE_MIN, RecordingSettings},
-    settings::{LogFormat, ServeSettings},
+    settings::{LogFormat, ServeSettings, StoreSettings},
 };
 
 const EXAMPLES: &str = "\
@@ -20,6 +20,7 @@ Examples:
   holdoff serve --policies policies.yaml --data-dir /var/lib/holdoff
   holdoff serve --listen 127.0.0.1:0 --http off
   holdoff serve --record /var/lib/holdoff/recording --record-max 1GiB
+  holdoff serve --store redis://store:6379
   holdoff serve --settings /etc/holdoff/settings.yaml
 
 Exit codes: 0 stopped as asked, 1 could not run (a busy port, an unreadable directory, a refused
@@ -51,9 +52,9 @@ pub struct ServeArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 8,
           value_parser = clap::value_parser!(u32).range(2..=1_000))]
     record_files: u32,
-    /// Where the fleet's state is kept
-    #[arg(long, value_enum, default_value_t = Store::Memory)]
-    store: Store,
+    /// Where the fleet's state is: `memory`, or a Valkey or Redis that replicas share, by its URL
+    #[arg(long, value_name = "memory|URL", default_value = "memory", value_parser = store)]
+    store: StoreSettings,
     /// Allow addresses other than loopback although there is no TLS
     #[arg(long)]
     insecure: bool,
@@ -66,13 +67,6 @@ pub struct ServeArgs {
     /// How log lines look
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
-}
-
-/// Where the fleet's state is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Store {
-    /// In this process.
-    Memory,
 }
 
 /// An address, or none. (An `Option` would mean "may be left out" to the parser.)
@@ -96,7 +90,7 @@ pub fn run(args: ServeArgs) -> Result<Exit, Failure> {
 /// # Errors
 /// [`Failure::Usage`] for an address that others can reach, without `--insecure`.
 pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
-    let Store::Memory = args.store;
+    check_secrecy(&args.store, std::env::args())?;
     let defaults = ServeSettings::default();
     let http = match args.http {
         Http::Off => None,
@@ -127,6 +121,7 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         http,
         policies: args.policies,
         data_dir: args.data_dir,
+        store: args.store,
         insecure: args.insecure,
         workers: args.workers.unwrap_or(defaults.workers),
         drain: args.drain,
@@ -147,6 +142,38 @@ fn check_recording(record: &RecordingSettings) -> Result<(), Failure> {
             size::human(FILE_MIN),
             size::human(least),
         ))),
+    }
+}
+
+/// Everybody on the machine can read a command line.
+///
+/// # Errors
+/// [`Failure::Usage`] where the store's password is on it.
+fn check_secrecy(
+    store: &StoreSettings,
+    mut line: impl Iterator<Item = String>,
+) -> Result<(), Failure> {
+    let has_password = match store {
+        StoreSettings::Memory => false,
+        StoreSettings::Shared(address) => address.has_password(),
+    };
+    let is_url = |word: &str| word.starts_with("--store=") || word.contains("://");
+    match has_password && line.any(|word| is_url(&word) && word.contains('@')) {
+        false => Ok(()),
+        true => Err(Failure::Usage(
+            "--store with a password on the command line, where others can read it; \
+             set HOLDOFF_STORE, or `store:` in the settings file"
+                .to_owned(),
+        )),
+    }
+}
+
+fn store(text: &str) -> Result<StoreSettings, String> {
+    match text {
+        "memory" => Ok(StoreSettings::Memory),
+        url => url
+            .parse()
+            .map(|address| StoreSettings::Shared(Box::new(address))),
     }
 }
 

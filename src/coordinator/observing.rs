@@ -17,7 +17,7 @@ use crate::{
     clock,
     permit::DependencyId,
     recording::{Noted, Recorder, RecordingSettings},
-    store::{Slot, Store},
+    store::{Run, Slot, Store},
     telemetry::Counter,
 };
 
@@ -80,6 +80,9 @@ impl<S: Store> Coordinator<S> {
         before: &Watched,
         context: &Context,
     ) {
+        if slot.run == Run::Rehearsal {
+            return;
+        }
         self.record(id, slot, &happening, before, context);
         let Some(shadow) = slot.shadow_mut() else {
             return;
@@ -141,6 +144,9 @@ impl<S: Store> Coordinator<S> {
 
     /// Begins, goes on with or ends the trial of a candidate beside a record.
     pub(super) fn try_beside(&self, slot: &mut Slot, candidate: Option<(u64, Arc<Policy>)>) {
+        if slot.run == Run::Rehearsal {
+            return;
+        }
         match (slot.shadow_mut(), candidate) {
             (None, None) => {}
             (Some(shadow), Some((number, policy))) if shadow.candidate == number => {

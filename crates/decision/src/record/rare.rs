@@ -126,6 +126,15 @@ impl Record {
         (self.rare.as_mut()).map_or_else(Vec::new, |rare| std::mem::take(&mut rare.changes))
     }
 
+    /// As if they had not been taken: they are told before what happens next.
+    pub fn put_back_changes(&mut self, mut changes: Vec<Change>) {
+        if !changes.is_empty() {
+            let rare = self.rare_mut();
+            changes.append(&mut rare.changes);
+            rare.changes = changes;
+        }
+    }
+
     pub fn has_changes(&self) -> bool {
         (self.rare.as_ref()).is_some_and(|rare| !rare.changes.is_empty())
     }
