@@ -2,7 +2,7 @@
 //! password; and what it says where there is no store.
 
 use std::{
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
 };
 
@@ -16,10 +16,13 @@ use crate::{
 struct Served {
     child: Child,
     url: String,
+    /// What it logs: a pipe that nobody reads would stop it.
+    log: tempfile::NamedTempFile,
 }
 
 impl Served {
     fn start(store: &str) -> Self {
+        let log = tempfile::NamedTempFile::new().unwrap();
         let mut child = command()
             .args([
                 "serve",
@@ -32,17 +35,19 @@ impl Served {
             ])
             .env("HOLDOFF_STORE", store)
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(log.reopen().unwrap())
             .spawn()
             .unwrap();
         let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         out.read_line(&mut line).unwrap();
         let Some(address) = line.trim().strip_prefix("holdoff: gRPC on ") else {
-            panic!("{line:?}: {}", said(&mut child));
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("{line:?}: {}", std::fs::read_to_string(log.path()).unwrap());
         };
         let url = format!("http://{address}");
-        Self { child, url }
+        Self { child, url, log }
     }
 
     async fn ask(&self, dependency: &str) -> Verdict {
@@ -65,18 +70,10 @@ impl Served {
 
     /// Ends it and gives all it has logged.
     fn end(mut self) -> String {
-        said(&mut self.child)
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        std::fs::read_to_string(self.log.path()).unwrap()
     }
-}
-
-fn said(child: &mut Child) -> String {
-    let mut said = String::new();
-    let _ = child.kill();
-    if let Some(mut err) = child.stderr.take() {
-        err.read_to_string(&mut said).unwrap();
-    }
-    let _ = child.wait();
-    said
 }
 
 impl Drop for Served {

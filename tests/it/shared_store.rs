@@ -222,6 +222,7 @@ async fn an_answer_is_given_again_by_the_other_replica() {
 async fn a_numbered_report_counts_once_over_both_replicas() {
     let pair = Pair::start(Make::Redis).await;
     let counts = Tally {
+        epoch: 1,
         first_attempts: 3,
         successes: 3,
         ..Tally::default()
