@@ -24,10 +24,42 @@ pub struct Slot {
     /// As resolved at `generation`; resolved again where the policies have changed since.
     pub policy: Arc<Policy>,
     pub generation: u32,
-    pub run: Run,
+    pub notes: Notes,
     pub record: Record,
     /// What most dependencies never need; see [`Beside`].
     pub beside: Option<Box<Beside>>,
+}
+
+/// What this replica notes of a slot, in four bytes: it has no more to spare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notes(u32);
+
+impl Notes {
+    const REHEARSAL: u32 = 1;
+    const DENIAL: u32 = 2;
+
+    /// Questions denied since the slot was made; it begins again at 2^31, as counters may.
+    pub fn denials(self) -> u32 {
+        self.0 / Self::DENIAL
+    }
+
+    pub fn add_denial(&mut self) {
+        self.0 = self.0.wrapping_add(Self::DENIAL);
+    }
+
+    pub fn run(self) -> Run {
+        match self.0 & Self::REHEARSAL {
+            0 => Run::Counts,
+            _ => Run::Rehearsal,
+        }
+    }
+
+    pub fn set_run(&mut self, run: Run) {
+        self.0 = match run {
+            Run::Counts => self.0 & !Self::REHEARSAL,
+            Run::Rehearsal => self.0 | Self::REHEARSAL,
+        };
+    }
 }
 
 /// Whether what a rule does to a slot is told to others: events, counters, recordings.
@@ -74,7 +106,7 @@ impl Slot {
             name: self.name.clone(),
             policy: Arc::clone(&self.policy),
             generation: self.generation,
-            run: Run::Counts,
+            notes: Notes::default(),
             record,
             beside: checks.map(|checks| {
                 Box::new(Beside {
@@ -219,7 +251,7 @@ pub(crate) mod tests {
             },
             policy: Arc::new(Policy::default()),
             generation: 1,
-            run: Run::Counts,
+            notes: Notes::default(),
             record: Record::new(1, Time(1_700_000_000_000_000_000)),
             beside: None,
         }

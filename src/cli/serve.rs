@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     recording::{FILE_MIN, RecordingSettings},
-    settings::{LogFormat, ServeSettings, StoreSettings},
+    settings::{LogFormat, MetricsDependencies, ServeSettings, StoreSettings},
 };
 
 const EXAMPLES: &str = "\
@@ -67,6 +67,9 @@ pub struct ServeArgs {
     /// How log lines look
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
+    /// Which dependencies have metrics of their own: `off`, `top-N` (the N most in trouble), `all`
+    #[arg(long, value_name = "off|top-N|all", default_value = "top-50", value_parser = metrics_dependencies)]
+    metrics_dependencies: MetricsDependencies,
 }
 
 /// An address, or none. (An `Option` would mean "may be left out" to the parser.)
@@ -126,6 +129,7 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         workers: args.workers.unwrap_or(defaults.workers),
         drain: args.drain,
         log_format: args.log_format,
+        metrics_dependencies: args.metrics_dependencies,
     })
 }
 
@@ -191,6 +195,18 @@ fn address_or_off(text: &str) -> Result<Http, String> {
     match text {
         "off" => Ok(Http::Off),
         text => address(text).map(Http::At),
+    }
+}
+
+fn metrics_dependencies(text: &str) -> Result<MetricsDependencies, String> {
+    let top = |text: &str| text.strip_prefix("top-")?.parse().ok();
+    match text {
+        "off" => Ok(MetricsDependencies::Off),
+        "all" => Ok(MetricsDependencies::All),
+        text => match top(text).filter(|count: &NonZeroUsize| count.get() <= 10_000) {
+            Some(count) => Ok(MetricsDependencies::Top(count)),
+            None => Err("is neither off, all nor top-1 to top-10000".to_owned()),
+        },
     }
 }
 

@@ -194,7 +194,7 @@ impl<S: Store> Coordinator<S> {
         let _ = tokio::time::timeout(super::operators::DURABLE_WITHIN, flushed).await;
     }
 
-    fn reading(&self) -> Context {
+    pub(super) fn reading(&self) -> Context {
         Context {
             now: self.clock.now(),
             sample: Sample::default(),

@@ -21,7 +21,6 @@ use crate::{
     permit::PermitCodec,
     policy::{Finding, Overlay, Source},
     store::Store,
-    telemetry::Telemetry,
 };
 
 /// What a coordinator is made of.
@@ -80,7 +79,7 @@ impl<S: Store> Coordinator<S> {
             events: Events::default(),
             watchers: Default::default(),
             expiries: Mutex::default(),
-            telemetry: Telemetry::default(),
+            telemetry: Default::default(),
             candidates: AtomicU64::new(first_number),
             trials: Default::default(),
             recorder: None,
@@ -88,6 +87,10 @@ impl<S: Store> Coordinator<S> {
             ordering: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             clock,
         };
+        coordinator.telemetry.started(coordinator.clock.wall());
+        coordinator
+            .telemetry
+            .policies_taken(coordinator.clock.wall());
         // What the store has of them is newer than what this replica had written down.
         let mut warnings = match remembers {
             true => Vec::new(),

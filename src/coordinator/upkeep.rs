@@ -9,7 +9,7 @@ use super::{Coordinator, Who, checks::may_be_dropped};
 use crate::{
     candidate::Happening,
     store::{Store, StoreError},
-    telemetry::Counter,
+    telemetry::{Counter, Timed},
 };
 
 /// A dependency that nobody has used for so long is dropped, if nothing hangs on it.
@@ -22,12 +22,16 @@ impl<S: Store> Coordinator<S> {
     pub async fn publish_events(&self) {
         loop {
             let mut events = self.events.handed_over().await;
+            let began = self.clock.now();
             if self.durable.flushed().await.is_err() {
                 for event in &mut events {
                     event
                         .detail
                         .push_str(" (not durable: the data directory cannot be written)");
                 }
+            } else {
+                let took = began.until(self.clock.now());
+                self.telemetry.time(Timed::Commit, took.into());
             }
             for event in &events {
                 tracing::info!(

@@ -17,7 +17,7 @@ use std::{
 use dashmap::{DashMap, Entry};
 use holdoff_decision::Time;
 
-use super::{Name, Run, Seed, Slot, Store, StoreError, sequences::Sequences};
+use super::{Name, Notes, Seed, Slot, Store, StoreError, sequences::Sequences};
 use crate::permit::DependencyId;
 
 /// Enough that two cores rarely meet in one.
@@ -131,7 +131,7 @@ impl MemoryStore {
             },
             policy: seed.policy,
             generation: seed.generation,
-            run: Run::Counts,
+            notes: Notes::default(),
             record: seed.record,
             beside: None,
         })

@@ -38,7 +38,7 @@ use self::{
     script::{Act, Call, Outcome, Reply, Version},
 };
 use super::{
-    Name, Run, Seed, Slot, Store, StoreError, memory::AlreadyUniform, sequences::Seen, stored,
+    Name, Notes, Seed, Slot, Store, StoreError, memory::AlreadyUniform, sequences::Seen, stored,
 };
 use crate::{clock::FleetClock, permit::DependencyId};
 
@@ -413,7 +413,7 @@ impl<F: FnOnce(u64) -> Result<Seed, StoreError>> Maker<'_, F> {
                 },
                 policy: seed.policy,
                 generation: seed.generation,
-                run: Run::Counts,
+                notes: Notes::default(),
                 record: seed.record,
                 beside: None,
             });
@@ -430,12 +430,13 @@ impl<F: FnOnce(u64) -> Result<Seed, StoreError>> Maker<'_, F> {
 fn for_good<R>(desk: &Mutex<Desk>, mut before: Slot, rule: &mut impl FnMut(&mut Slot) -> R) -> R {
     let mut at = locked(desk);
     if let Some(slot) = at.slot_mut() {
+        before.notes = slot.notes;
         before.put_shadow(slot.take_shadow());
         before.record.put_back_changes(slot.record.take_changes());
     }
-    before.run = Run::Counts;
     let result = rule(&mut before);
     if let Some(slot) = at.slot_mut() {
+        slot.notes = before.notes;
         slot.put_shadow(before.take_shadow());
     }
     result

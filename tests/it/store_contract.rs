@@ -76,7 +76,7 @@ async fn rules_that_race_are_each_applied_once<S: Store>(store: Arc<S>) {
             let make = |epoch| Ok(seed(2, epoch, ROOM));
             let rule = |slot: &mut Slot| {
                 slot.record.breaker.past_mut().trips += 1;
-                if slot.run == Run::Counts {
+                if slot.notes.run() == Run::Counts {
                     told.fetch_add(1, Ordering::SeqCst);
                 }
                 slot.record.breaker.past().trips

@@ -143,9 +143,9 @@ impl Desk {
         let before = draft.slot.as_ref().map(|slot| Box::new(slot.copy()));
         let changes = match &mut draft.slot {
             Some(slot) => {
-                slot.run = Run::Rehearsal;
+                slot.notes.set_run(Run::Rehearsal);
                 rule(slot);
-                slot.run = Run::Counts;
+                slot.notes.set_run(Run::Counts);
                 slot.record.take_changes()
             }
             None => Vec::new(),
@@ -253,6 +253,7 @@ impl Desk {
             let shadow = copy.slot.take_shadow();
             slot.put_shadow(shadow);
             slot.name = copy.slot.name.clone();
+            slot.notes = copy.slot.notes;
             if slot.generation == stored::UNRESOLVED {
                 slot.policy = copy.slot.policy.clone();
                 slot.generation = copy.slot.generation;
