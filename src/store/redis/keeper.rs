@@ -37,6 +37,15 @@ pub async fn keep(shared: Weak<Shared>) {
         let _ = strong.look_at_clock().await;
         if round % SWEEP_EVERY == 0 {
             swept = strong.sweep(swept).await;
+            let key = permit_key(&strong.link, &strong.keys, strong.permit_key);
+            match tokio::time::timeout(LOOK_EVERY, key).await {
+                Ok(Ok(key)) if key != strong.permit_key => tracing::error!(
+                    "the store has the permit key of another fleet: it was emptied and taken by \
+                     others while this replica was away; restart this replica"
+                ),
+                // What fails is done again with the next sweep.
+                Ok(_) | Err(_) => {}
+            }
         }
         drop(strong);
         tokio::time::sleep(LOOK_EVERY).await;
@@ -129,7 +138,7 @@ impl Shared {
     }
 }
 
-/// The key of the fleet's permits: the one that was there first.
+/// The key of the fleet's permits: the one that was there first. It is kept for another while.
 ///
 /// # Errors
 /// The store cannot be reached, or has something else there.
