@@ -40,6 +40,7 @@ mod span;
 mod status;
 #[cfg(test)]
 mod tests;
+mod token;
 mod words;
 
 const AFTER: &str = "\
@@ -75,6 +76,8 @@ struct GlobalArgs {
         default_value = "http://127.0.0.1:7460"
     )]
     server: String,
+    #[command(flatten)]
+    credentials: connection::CredentialArgs,
     /// Whose dependencies
     #[arg(long, global = true, value_name = "NAME", default_value = "default")]
     namespace: String,
@@ -112,6 +115,7 @@ enum Command {
     Replay(replay::ReplayArgs),
     Bench(bench::BenchArgs),
     Simulate(simulate::SimulateArgs),
+    Token(token::TokenArgs),
     Completions(CompletionsArgs),
 }
 
@@ -131,7 +135,7 @@ struct CompletionsArgs {
 /// What all commands are run with.
 #[derive(Clone, Debug)]
 struct Context {
-    server: String,
+    server: connection::Server,
     namespace: String,
     format: Format,
     ink: Ink,
@@ -141,7 +145,7 @@ struct Context {
 impl Context {
     fn for_test(server: &str) -> Self {
         Self {
-            server: server.to_owned(),
+            server: connection::Server::at(server),
             namespace: "default".to_owned(),
             format: Format::Table,
             ink: Ink::Plain,
@@ -175,7 +179,7 @@ fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
 
 fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     let context = Context {
-        server: cli.global.server,
+        server: cli.global.credentials.server(cli.global.server)?,
         namespace: cli.global.namespace,
         format: cli.global.output,
         ink: Ink::choose(cli.global.color),
@@ -183,6 +187,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
         Command::Serve(args) => serve::run(args),
         Command::Completions(args) => Ok(completions(&args)),
+        Command::Token(args) => token::run(&context, args),
         Command::Replay(args) => replay::run(&context, args),
         Command::Simulate(args) => simulate::run(&context, &args),
         command => {
@@ -216,6 +221,7 @@ async fn call(context: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Replay(args) => replay::run(context, args),
         Command::Serve(args) => serve::run(args),
         Command::Simulate(args) => simulate::run(context, &args),
+        Command::Token(args) => token::run(context, args),
         Command::Completions(args) => Ok(completions(&args)),
     }
 }

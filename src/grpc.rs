@@ -3,6 +3,7 @@
 //! No rule and no state is here. Bad input is refused with a status that names the field, the
 //! value and what is allowed.
 
+mod admission;
 mod answer;
 mod client;
 mod ending;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use tokio::sync::watch::Receiver;
 
 use crate::{
+    access::Access,
     coordinator::Coordinator,
     proto::{
         coordinator_service_server::CoordinatorServiceServer,
@@ -30,6 +32,7 @@ use crate::{
     store::Store,
 };
 
+pub use admission::AdmissionLayer;
 pub use client::ClientHandler;
 pub use operator::OperatorHandler;
 pub use oversize::named_in;
@@ -43,9 +46,10 @@ pub const ANSWER_MAX: usize = 4 * 1024 * 1024;
 /// Serves clients; sessions end when `stopped` says so.
 pub fn coordinator_service<S: Store>(
     coordinator: Arc<Coordinator<S>>,
+    access: Arc<Access>,
     stopped: Receiver<bool>,
 ) -> CoordinatorServiceServer<ClientHandler<S>> {
-    CoordinatorServiceServer::new(ClientHandler::new(coordinator, stopped))
+    CoordinatorServiceServer::new(ClientHandler::new(coordinator, access, stopped))
         .max_decoding_message_size(MESSAGE_MAX)
         .max_encoding_message_size(ANSWER_MAX)
 }
@@ -53,9 +57,10 @@ pub fn coordinator_service<S: Store>(
 /// Serves operators; streams end when `stopped` says so.
 pub fn operator_service<S: Store>(
     coordinator: Arc<Coordinator<S>>,
+    access: Arc<Access>,
     stopped: Receiver<bool>,
 ) -> OperatorServiceServer<OperatorHandler<S>> {
-    OperatorServiceServer::new(OperatorHandler::new(coordinator, stopped))
+    OperatorServiceServer::new(OperatorHandler::new(coordinator, access, stopped))
         .max_decoding_message_size(MESSAGE_MAX)
         .max_encoding_message_size(ANSWER_MAX)
 }

@@ -5,16 +5,18 @@
 
 mod brief;
 mod connection;
+mod gate;
 pub mod http;
 mod listen;
 mod metrics;
 mod timing;
+mod tls;
 
 pub use metrics::Metrics;
 
 use std::{io::Write, net::SocketAddr, path::Path, sync::Arc, thread, time::Duration};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use tokio::{
     runtime::{Builder, Runtime},
     signal::unix::{Signal, SignalKind, signal},
@@ -22,6 +24,8 @@ use tokio::{
 };
 use tonic::transport::Server;
 use tower::util::MapResponseLayer;
+
+pub use gate::Gate;
 
 use crate::{
     clock::Clock,
@@ -56,7 +60,7 @@ const STREAMS_MAX: u32 = 1_024;
 /// # Errors
 /// In plain words: what could not be opened, read or listened on, and what to do.
 pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
-    check_exposure(&settings)?;
+    gate::check(&settings)?;
     let main = Builder::new_current_thread().enable_all().build()?;
     let listeners = listen::many(settings.listen, settings.workers.get())
         .with_context(|| format!("cannot listen on {} (--listen)", settings.listen))?;
@@ -162,33 +166,20 @@ fn run_on<S: Store>(
     begin_export(&metrics)?;
     let (stop, stopped) = watch::channel(false);
     let _watch = watch_policies(settings, sources, &coordinator, &main)?;
-    let workers = spawn_workers(listeners.sockets, &coordinator, &stopped)?;
+    let (gate, _files) = Gate::start(settings, &coordinator)?;
+    let workers = spawn_workers(listeners.sockets, &coordinator, &gate, &stopped)?;
     // Who reads where it listens may ask it to stop at once.
     let asked = main.block_on(async { StopSignals::heard() })?;
     announce(grpc_at, http_at)?;
-    main.block_on(until_stopped(metrics, http, asked, stop, stopped))?;
+    let room = descriptors_max() / 5;
+    let hosts = settings.http_hosts.clone();
+    let serve_http = http::serve_behind(gate, http, room, hosts, metrics, stopped);
+    main.block_on(until_stopped(&coordinator, serve_http, asked, stop))?;
     join(workers, settings.drain);
     coordinator.end_recording();
     main.block_on(coordinator.durable().close(coordinator.wall_now()))?;
     coordinator.telemetry().end();
     Ok(())
-}
-
-/// What listens beyond this machine without TLS must be meant.
-fn check_exposure(settings: &ServeSettings) -> anyhow::Result<()> {
-    let exposed = [
-        ("--listen", Some(settings.listen)),
-        ("--http", settings.http),
-    ]
-    .into_iter()
-    .find_map(|(flag, address)| Some((flag, address.filter(|at| !at.ip().is_loopback())?)));
-    match exposed {
-        Some((flag, address)) if !settings.insecure => bail!(
-            "{flag} {address} is not a loopback address, and there is no TLS; \
-             say --insecure if everybody who can reach it may use it"
-        ),
-        Some(_) | None => Ok(()),
-    }
 }
 
 fn read_policies(path: Option<&Path>) -> anyhow::Result<Vec<Source>> {
@@ -261,6 +252,7 @@ fn announce(grpc: SocketAddr, http: Option<SocketAddr>) -> anyhow::Result<()> {
 fn spawn_workers<S: Store>(
     sockets: Vec<std::net::TcpListener>,
     coordinator: &Arc<Coordinator<S>>,
+    gate: &Gate,
     stopped: &watch::Receiver<bool>,
 ) -> anyhow::Result<Vec<thread::JoinHandle<()>>> {
     sockets
@@ -268,9 +260,12 @@ fn spawn_workers<S: Store>(
         .enumerate()
         .map(|(index, socket)| {
             let (coordinator, stopped) = (Arc::clone(coordinator), stopped.clone());
+            let gate = gate.clone();
             let runtime = Builder::new_current_thread().enable_all().build()?;
             let serve = move || {
-                if let Err(error) = runtime.block_on(serve(socket, coordinator, stopped)) {
+                if let Err(error) =
+                    runtime.block_on(serve_behind(gate, socket, coordinator, stopped))
+                {
                     tracing::error!("a worker ended: {error}");
                 }
             };
@@ -281,11 +276,25 @@ fn spawn_workers<S: Store>(
         .collect()
 }
 
-/// Serves one listener on the present runtime until `stopped` says so.
+/// Serves one listener on the present runtime until `stopped` says so; everybody who connects
+/// may do everything.
 ///
 /// # Errors
 /// The listener fails.
 pub async fn serve<S: Store>(
+    socket: std::net::TcpListener,
+    coordinator: Arc<Coordinator<S>>,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    serve_behind(Gate::open(), socket, coordinator, stopped).await
+}
+
+/// The same for those whom a gate lets in.
+///
+/// # Errors
+/// The listener fails.
+pub async fn serve_behind<S: Store>(
+    gate: Gate,
     socket: std::net::TcpListener,
     coordinator: Arc<Coordinator<S>>,
     mut stopped: watch::Receiver<bool>,
@@ -299,7 +308,7 @@ pub async fn serve<S: Store>(
     let places = Arc::new(tokio::sync::Semaphore::new(connections_max()));
     let telemetry = Arc::clone(coordinator.telemetry());
     let timing = timing::Timing::new(Arc::clone(&telemetry), coordinator.clock().clone());
-    let incoming = connection::counted(listen::incoming(socket)?, places, telemetry);
+    let incoming = connection::counted(listen::incoming(socket)?, places, telemetry, gate.tls);
     let streams_end = stopped.clone();
     let stop = async move {
         // The sender is only dropped at the end of the process.
@@ -318,11 +327,17 @@ pub async fn serve<S: Store>(
         .http2_max_header_list_size(16 * 1024)
         .layer(timing)
         .layer(MapResponseLayer::new(grpc::named_in))
+        .layer(grpc::AdmissionLayer::new(Arc::clone(&gate.access)))
         .add_service(grpc::coordinator_service(
             Arc::clone(&coordinator),
+            Arc::clone(&gate.access),
             streams_end.clone(),
         ))
-        .add_service(grpc::operator_service(coordinator, streams_end))
+        .add_service(grpc::operator_service(
+            coordinator,
+            gate.access,
+            streams_end,
+        ))
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)
@@ -374,18 +389,17 @@ impl StopSignals {
 }
 
 async fn until_stopped<S: Store>(
-    metrics: Arc<Metrics<S>>,
-    http: Option<std::net::TcpListener>,
+    coordinator: &Arc<Coordinator<S>>,
+    serve_http: impl Future<Output = anyhow::Result<()>>,
     mut asked: StopSignals,
     stop: watch::Sender<bool>,
-    stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
-    let coordinator = &Arc::clone(metrics.coordinator());
     tokio::select! {
         () = coordinator.publish_events() => {}
         () = coordinator.end_overrides() => {}
         () = coordinator.drop_idle() => {}
-        served = http::serve(http, descriptors_max() / 5, metrics, stopped) => served?,
+        () = look_through_audit(coordinator) => {}
+        served = serve_http => served?,
         _ = asked.terminate.recv() => {}
         _ = asked.interrupt.recv() => {}
     }
@@ -393,6 +407,22 @@ async fn until_stopped<S: Store>(
     // Every receiver may be gone already.
     let _ = stop.send(true);
     Ok(())
+}
+
+/// Once, beside the service: a record of operators' actions that was changed on disk is told by
+/// whoever finds it first, which should be this.
+async fn look_through_audit<S: Store>(coordinator: &Coordinator<S>) {
+    match coordinator
+        .durable()
+        .audit_verify()
+        .await
+        .map(|it| it.broken)
+    {
+        Ok(None) => {}
+        Ok(Some(broken)) => tracing::error!("the audit log is not whole: {broken}"),
+        Err(error) => tracing::warn!("the audit log cannot be looked through: {error}"),
+    }
+    std::future::pending().await
 }
 
 /// Waits for the workers, but not longer than `drain`: streams may never end by themselves.

@@ -101,7 +101,7 @@ async fn follow(
 
 fn gone(context: &Context) -> Failure {
     Failure::Unreachable {
-        server: context.server.clone(),
+        server: context.server.to_string(),
         cause: "the service ended the stream".to_owned(),
     }
 }

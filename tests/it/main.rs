@@ -2,11 +2,13 @@
 //! wherever time matters.
 
 mod acquire;
+mod admission;
 mod bad_input;
 mod candidates;
 mod collector;
 mod concurrency;
 mod contract;
+mod dashboard;
 mod fleet;
 mod granting;
 mod harness;
@@ -20,6 +22,7 @@ mod probes;
 mod process;
 mod recording;
 mod returning;
+mod secure;
 mod served_store;
 mod sessions;
 mod shared_store;
