@@ -109,9 +109,10 @@ impl From<Refusal> for Refused {
             Refusal::TooManyCandidates(_)
             | Refusal::NoCheck(_)
             | Refusal::NothingToClear { .. } => StatusCode::CONFLICT,
-            Refusal::Store(_) | Refusal::Durable(_) | Refusal::TooSlow(_) => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Refusal::Store(_)
+            | Refusal::Durable(_)
+            | Refusal::TooSlow(_)
+            | Refusal::CheckTooSlow(_) => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self::new(status, refusal.to_string())
     }

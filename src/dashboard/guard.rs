@@ -120,7 +120,8 @@ impl Guard {
             .get("sec-fetch-mode")
             .is_some_and(|mode| mode == "navigate");
         // A link in a chat may lead to the page; nothing else is asked for from outside.
-        if !own_site && !(page && navigates && method == Method::GET) {
+        let navigated = page && navigates && method == Method::GET;
+        if !own_site && !navigated {
             return Err(forbidden("Sec-Fetch-Site: not a request of this page"));
         }
         match *method {
