@@ -9,6 +9,7 @@ mod gate;
 pub mod http;
 mod listen;
 mod metrics;
+mod systemd;
 mod timing;
 mod tls;
 
@@ -35,14 +36,20 @@ use crate::{
     grpc,
     policy::{self, Finding, Source},
     proto::{
-        DESCRIPTORS, coordinator_service_server::SERVICE_NAME as COORDINATOR,
+        DESCRIPTORS, ENVOY_DESCRIPTORS, coordinator_service_server::SERVICE_NAME as COORDINATOR,
         operator_service_server::SERVICE_NAME as OPERATOR,
+        ratelimit::envoy::service::ratelimit::v3::rate_limit_service_server::SERVICE_NAME as ENVOY,
     },
-    settings::ServeSettings,
-    store::{MemoryStore, Store},
+    settings::{ServeSettings, StoreSettings},
+    store::{
+        MemoryStore, RedisStore, Store,
+        redis::{Address, Timing},
+    },
     telemetry::{Otlp, Switches},
 };
 
+/// Replicas accept each other's permits, so to permits they are one run.
+const FLEET_BOOT: u64 = 1;
 /// How a client that keeps a connection open is told from one that is gone.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 /// So long a stopping service is told to be not serving before watches of its health end.
@@ -59,7 +66,6 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     let main = Builder::new_current_thread().enable_all().build()?;
     let listeners = listen::many(settings.listen, settings.workers.get())
         .with_context(|| format!("cannot listen on {} (--listen)", settings.listen))?;
-    let grpc_at = listeners.address;
     let http = settings
         .http
         .map(listen::one)
@@ -75,14 +81,72 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
         .map(std::net::TcpListener::local_addr)
         .transpose()?;
     let sources = read_policies(settings.policies.as_deref())?;
-    let clock = Clock::system();
-    let opened = open_data(settings.data_dir.as_deref(), &clock)?;
-    let parts = Parts {
-        store: MemoryStore::after_epoch(opened.state.epochs_before()),
-        clock,
+    let opened = open_data(settings.data_dir.as_deref())?;
+    let listening = Listening {
+        main,
+        grpc: listeners,
+        http: http.zip(http_at),
+    };
+    match &settings.store {
+        StoreSettings::Memory => {
+            let parts = Parts {
+                store: MemoryStore::after_epoch(opened.state.epochs_before()),
+                clock: Clock::system(),
+                entropy: Entropy::System,
+                opened,
+            };
+            run_on(&settings, sources, parts, listening)
+        }
+        StoreSettings::Shared(address) => {
+            let parts = share(address, opened, &listening.main)?;
+            run_on(&settings, sources, parts, listening)
+        }
+    }
+}
+
+/// What the service listens on, and the runtime of what is not a call.
+struct Listening {
+    main: Runtime,
+    grpc: listen::Listeners,
+    http: Option<(std::net::TcpListener, SocketAddr)>,
+}
+
+/// The store that replicas share, with the clock and the permit key of all of them.
+fn share(
+    address: &Address,
+    mut opened: Opened,
+    main: &Runtime,
+) -> anyhow::Result<Parts<RedisStore>> {
+    let fresh_key = Entropy::System.key();
+    let connected = RedisStore::connect(address, Timing::default(), fresh_key);
+    let store = main.block_on(connected).map_err(anyhow::Error::msg)?;
+    for warning in main.block_on(store.warnings()) {
+        tracing::warn!("{warning}");
+    }
+    tracing::info!("the fleet's state is in {address}");
+    opened.state.permit_key = PermitKey(store.permit_key());
+    opened.state.boot = FLEET_BOOT;
+    Ok(Parts {
+        clock: Clock::Fleet(store.clock()),
+        store,
         entropy: Entropy::System,
         opened,
-    };
+    })
+}
+
+fn run_on<S: Store>(
+    settings: &ServeSettings,
+    sources: Vec<Source>,
+    parts: Parts<S>,
+    listening: Listening,
+) -> anyhow::Result<()> {
+    let Listening {
+        main,
+        grpc: listeners,
+        http,
+    } = listening;
+    let (http, http_at) = http.unzip();
+    let grpc_at = listeners.address;
     let start = main
         .block_on(Coordinator::start(parts, sources.clone()))
         .map_err(|findings| refused(&findings))?;
@@ -103,16 +167,22 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
     ));
     begin_export(&metrics)?;
     let (stop, stopped) = watch::channel(false);
-    let _watch = watch_policies(&settings, sources, &coordinator, &main)?;
-    let (gate, _files) = Gate::start(&settings, &coordinator)?;
-    let workers = spawn_workers(listeners.sockets, &coordinator, &gate, &stopped)?;
+    let _watch = watch_policies(settings, sources, &coordinator, &main)?;
+    let (gate, _files) = Gate::start(settings, &coordinator)?;
+    let pulse = systemd::Pulse::asked(listeners.sockets.len());
+    let workers = spawn_workers(listeners.sockets, &coordinator, &gate, &stopped, &pulse)?;
     // Who reads where it listens may ask it to stop at once.
     let asked = main.block_on(async { StopSignals::heard() })?;
     announce(grpc_at, http_at)?;
+    systemd::ready(grpc_at, http_at);
+    if let Some(pulse) = pulse {
+        main.spawn(systemd::alive(pulse));
+    }
     let room = descriptors_max() / 5;
-    let hosts = settings.http_hosts;
+    let hosts = settings.http_hosts.clone();
     let serve_http = http::serve_behind(gate, http, room, hosts, metrics, stopped);
     main.block_on(until_stopped(&coordinator, serve_http, asked, stop))?;
+    systemd::stopping();
     join(workers, settings.drain);
     coordinator.end_recording();
     main.block_on(coordinator.durable().close(coordinator.wall_now()))?;
@@ -132,9 +202,9 @@ fn refused(findings: &[Finding]) -> anyhow::Error {
     anyhow::anyhow!("the policies are refused:\n{}", lines.join("\n"))
 }
 
-fn open_data(path: Option<&Path>, clock: &Clock) -> anyhow::Result<Opened> {
+fn open_data(path: Option<&Path>) -> anyhow::Result<Opened> {
     let start = Start {
-        wall_now: clock.wall(),
+        wall_now: Clock::system().wall(),
         fresh_permit_key: PermitKey(Entropy::System.key()),
     };
     match path {
@@ -192,6 +262,7 @@ fn spawn_workers<S: Store>(
     coordinator: &Arc<Coordinator<S>>,
     gate: &Gate,
     stopped: &watch::Receiver<bool>,
+    pulse: &Option<Arc<systemd::Pulse>>,
 ) -> anyhow::Result<Vec<thread::JoinHandle<()>>> {
     sockets
         .into_iter()
@@ -200,6 +271,9 @@ fn spawn_workers<S: Store>(
             let (coordinator, stopped) = (Arc::clone(coordinator), stopped.clone());
             let gate = gate.clone();
             let runtime = Builder::new_current_thread().enable_all().build()?;
+            if let Some(pulse) = pulse {
+                runtime.spawn(Arc::clone(pulse).beat(index));
+            }
             let serve = move || {
                 if let Err(error) =
                     runtime.block_on(serve_behind(gate, socket, coordinator, stopped))
@@ -238,7 +312,7 @@ pub async fn serve_behind<S: Store>(
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let (health, health_service) = tonic_health::server::health_reporter();
-    for service in ["", COORDINATOR, OPERATOR] {
+    for service in ["", COORDINATOR, OPERATOR, ENVOY] {
         health
             .set_service_status(service, tonic_health::ServingStatus::Serving)
             .await;
@@ -251,7 +325,7 @@ pub async fn serve_behind<S: Store>(
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
-        for service in ["", COORDINATOR, OPERATOR] {
+        for service in ["", COORDINATOR, OPERATOR, ENVOY] {
             health
                 .set_service_status(service, tonic_health::ServingStatus::NotServing)
                 .await;
@@ -271,6 +345,10 @@ pub async fn serve_behind<S: Store>(
             Arc::clone(&gate.access),
             streams_end.clone(),
         ))
+        .add_service(grpc::envoy_service(
+            Arc::clone(&coordinator),
+            Arc::clone(&gate.access),
+        ))
         .add_service(grpc::operator_service(
             coordinator,
             gate.access,
@@ -287,7 +365,7 @@ pub async fn serve_behind<S: Store>(
 /// A watch of the health ends with what it watches; it is told first.
 async fn end_health_watches(mut health: tonic_health::server::HealthReporter) {
     tokio::time::sleep(HEALTH_TOLD_FOR).await;
-    for service in ["", COORDINATOR, OPERATOR] {
+    for service in ["", COORDINATOR, OPERATOR, ENVOY] {
         health.clear_service_status(service).await;
     }
 }
@@ -307,6 +385,7 @@ fn descriptors_max() -> usize {
 fn reflection() -> tonic_reflection::server::Builder<'static> {
     tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(ENVOY_DESCRIPTORS)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
 }

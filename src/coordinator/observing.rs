@@ -6,18 +6,18 @@
 use std::sync::Arc;
 
 use holdoff_decision::{
-    Context, Policy, Record, Sample, Time,
+    Answer, Ask, Context, Policy, Record, Sample, Time,
     operate::{self, Checkpoint},
     record::Override,
 };
 
-use super::{Coordinator, Event, EventKind};
+use super::{Caller, Coordinator, Event, EventKind};
 use crate::{
     candidate::{Before, Happening, Opening, Shadow},
     clock,
     permit::DependencyId,
     recording::{Noted, Recorder, RecordingSettings},
-    store::{Slot, Store},
+    store::{Run, Slot, Store},
     telemetry::Counter,
 };
 
@@ -72,6 +72,26 @@ impl<S: Store> Coordinator<S> {
         })
     }
 
+    /// Called once the question of `asked`'s caller is answered.
+    pub(super) fn observe_asked(
+        &self,
+        id: DependencyId,
+        slot: &mut Slot,
+        (ask, caller): (&Ask, Caller<'_>),
+        answer: &Answer,
+        before: &Watched,
+        context: &Context,
+    ) {
+        let service = self.permits.hash(caller.service);
+        let asked = Happening::Asked {
+            ask: Ask { service, ..*ask },
+            verdict: answer.verdict,
+            previous: answer.previous,
+            before: before.record,
+        };
+        self.observe(id, slot, asked, before, context);
+    }
+
     pub(super) fn observe(
         &self,
         id: DependencyId,
@@ -80,6 +100,9 @@ impl<S: Store> Coordinator<S> {
         before: &Watched,
         context: &Context,
     ) {
+        if slot.notes.run() == Run::Rehearsal {
+            return;
+        }
         self.record(id, slot, &happening, before, context);
         let Some(shadow) = slot.shadow_mut() else {
             return;
@@ -141,6 +164,9 @@ impl<S: Store> Coordinator<S> {
 
     /// Begins, goes on with or ends the trial of a candidate beside a record.
     pub(super) fn try_beside(&self, slot: &mut Slot, candidate: Option<(u64, Arc<Policy>)>) {
+        if slot.notes.run() == Run::Rehearsal {
+            return;
+        }
         match (slot.shadow_mut(), candidate) {
             (None, None) => {}
             (Some(shadow), Some((number, policy))) if shadow.candidate == number => {

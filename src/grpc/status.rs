@@ -39,6 +39,7 @@ pub fn of(refusal: &Refusal) -> Status {
             | StoreError::NamespacesFull { .. }
             | StoreError::Full { .. },
         ) => (Code::ResourceExhausted, "KEY_LIMIT"),
+        Refusal::Store(StoreError::Unavailable(_)) => (Code::Unavailable, "STORE_UNAVAILABLE"),
         Refusal::Durable(DurableError::Busy { .. }) => {
             (Code::ResourceExhausted, "COORDINATOR_OVERLOADED")
         }
@@ -62,7 +63,8 @@ pub fn of(refusal: &Refusal) -> Status {
                 );
             }
         }
-        Refusal::Durable(DurableError::Busy { .. } | DurableError::Unavailable { .. }) => {
+        Refusal::Durable(DurableError::Busy { .. } | DurableError::Unavailable { .. })
+        | Refusal::Store(StoreError::Unavailable(_)) => {
             details.set_retry_info(Some(Duration::from_secs(1)));
         }
         Refusal::Store(
@@ -134,6 +136,13 @@ pub fn oversize_body(limit: u64) -> Status {
     let limits = HashMap::from([("limit_bytes".to_owned(), limit.to_string())]);
     let details = ErrorDetails::with_error_info("MESSAGE_TOO_LARGE", DOMAIN, limits);
     Status::with_error_details(Code::ResourceExhausted, text, details)
+}
+
+/// A request over HTTP that a page in a browser has made.
+pub fn from_a_page() -> Status {
+    let text = "requests with an Origin header are not answered: pages in browsers do not ask here";
+    let details = ErrorDetails::with_error_info("FROM_A_PAGE", DOMAIN, HashMap::new());
+    Status::with_error_details(Code::PermissionDenied, text, details)
 }
 
 /// A request over HTTP that cannot be read as the message that it should be.

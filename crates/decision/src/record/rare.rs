@@ -8,10 +8,11 @@
 use super::{Change, Override, Record};
 use crate::{
     Nanos, Time,
+    bytes::fields,
     calendar::Calendar,
     policy,
     ramp::Ramp,
-    rate::{Rate, Room},
+    rate::{Left, Rate, Room},
     replay::{Key, Remembered, Replays},
 };
 
@@ -30,23 +31,25 @@ pub(super) struct Rare {
     /// While the dependency recovers.
     pub ramp: Option<Box<Ramp>>,
     /// No call goes before this time: the dependency asked the fleet to wait.
-    held_until: Time,
-    order: Option<Box<Override>>,
+    pub held_until: Time,
+    pub order: Option<Box<Override>>,
     /// Where callers name their calls.
-    replays: Option<Box<Replays>>,
+    pub replays: Option<Box<Replays>>,
     /// Until they are taken.
     changes: Vec<Change>,
     /// Under a policy that limits the rate.
-    rate: Rate,
-    silence: SilentSecond,
+    pub rate: Rate,
+    pub silence: SilentSecond,
 }
 
 /// The second of the last silence, and how much of it has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct SilentSecond {
+pub(super) struct SilentSecond {
     second: u32,
     counted: u32,
 }
+
+fields!(SilentSecond { second, counted });
 
 impl Rare {
     fn is_empty(&self) -> bool {
@@ -123,6 +126,15 @@ impl Record {
         (self.rare.as_mut()).map_or_else(Vec::new, |rare| std::mem::take(&mut rare.changes))
     }
 
+    /// As if they had not been taken: they are told before what happens next.
+    pub fn put_back_changes(&mut self, mut changes: Vec<Change>) {
+        if !changes.is_empty() {
+            let rare = self.rare_mut();
+            changes.append(&mut rare.changes);
+            rare.changes = changes;
+        }
+    }
+
     pub fn has_changes(&self) -> bool {
         (self.rare.as_ref()).is_some_and(|rare| !rare.changes.is_empty())
     }
@@ -142,6 +154,27 @@ impl Record {
     /// Takes what [`Self::room`] looked at.
     pub(crate) fn take_room(&mut self, limit: &policy::Rate, caller: u64, cost: u32, now: Time) {
         self.rare_mut().rate.take(limit, caller, cost, now);
+    }
+
+    /// What the rate limit has left.
+    pub fn rate_left(&self, limit: &policy::Rate, caller: u64, now: Time) -> Left {
+        match &self.rare {
+            Some(rare) => rare.rate.left(limit, caller, now),
+            None => Rate::default().left(limit, caller, now),
+        }
+    }
+
+    /// Takes what was used without being asked for, also where there is no room for it: those
+    /// that come later wait.
+    pub fn charge_rate(&mut self, limit: &policy::Rate, caller: u64, cost: u32, now: Time) {
+        self.take_room(limit, caller, cost, now);
+    }
+
+    /// Gives back what was taken and not used.
+    pub fn refund_rate(&mut self, limit: &policy::Rate, caller: u64, cost: u32) {
+        if let Some(rare) = &mut self.rare {
+            rare.rate.give_back(limit, caller, cost);
+        }
     }
 
     /// Whether all of the rate limit's burst is free.
