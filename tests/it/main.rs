@@ -9,6 +9,7 @@ mod collector;
 mod concurrency;
 mod contract;
 mod dashboard;
+mod demo;
 mod fleet;
 mod granting;
 mod harness;

@@ -80,6 +80,15 @@ impl Running {
         Self { child, url }
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end by itself.
+    pub fn ended(&mut self) -> std::process::ExitStatus {
+        self.child.wait().unwrap()
+    }
+
     /// SIGKILL: nothing of it runs any more when this returns.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
