@@ -13,6 +13,7 @@ mod listing;
 mod observing;
 mod operators;
 mod overview;
+mod passing;
 mod policies;
 mod push;
 mod questions;
@@ -39,6 +40,7 @@ pub use events::{Event, EventKind, Events};
 pub use inquiry::{Actor, Caller, Decision, Entry, Inquiry, Key, Made, Subject, Who};
 pub use listing::{Filter, Listing, Shown, ShownCheck};
 pub use overview::{Ahead, Glance};
+pub use passing::{Allowance, Hits, Passage, Passed, Reporting};
 pub use policies::Policies;
 pub use push::{Pushed, SUBSCRIPTIONS_MAX};
 pub use refusal::Refusal;
@@ -159,14 +161,8 @@ impl<S: Store> Coordinator<S> {
                 let answer = acquire(&slot.policy, &mut slot.record, &ask, &context);
                 slot.denials = slot.denials.wrapping_add(answer.verdict.is_err().into());
                 if let Some(before) = before {
-                    let service = self.permits.hash(inquiry.caller.service);
-                    let asked = Happening::Asked {
-                        ask: Ask { service, ..ask },
-                        verdict: answer.verdict,
-                        previous: answer.previous,
-                        before: before.record,
-                    };
-                    self.observe(id, slot, asked, &before, &context);
+                    let asked = (&ask, inquiry.caller);
+                    self.observe_asked(id, slot, asked, &answer, &before, &context);
                 }
                 self.tell_changes(id, slot, Who::Caller(inquiry.caller), context.now);
                 answer

@@ -7,6 +7,7 @@ mod admission;
 mod answer;
 mod client;
 mod ending;
+mod envoy;
 pub mod json;
 mod operator;
 mod oversize;
@@ -28,12 +29,14 @@ use crate::{
     proto::{
         coordinator_service_server::CoordinatorServiceServer,
         operator_service_server::OperatorServiceServer,
+        ratelimit::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitServiceServer,
     },
     store::Store,
 };
 
 pub use admission::AdmissionLayer;
 pub use client::ClientHandler;
+pub use envoy::EnvoyHandler;
 pub use operator::OperatorHandler;
 pub use oversize::named_in;
 
@@ -50,6 +53,16 @@ pub fn coordinator_service<S: Store>(
     stopped: Receiver<bool>,
 ) -> CoordinatorServiceServer<ClientHandler<S>> {
     CoordinatorServiceServer::new(ClientHandler::new(coordinator, access, stopped))
+        .max_decoding_message_size(MESSAGE_MAX)
+        .max_encoding_message_size(ANSWER_MAX)
+}
+
+/// Serves Envoy.
+pub fn envoy_service<S: Store>(
+    coordinator: Arc<Coordinator<S>>,
+    access: Arc<Access>,
+) -> RateLimitServiceServer<EnvoyHandler<S>> {
+    RateLimitServiceServer::new(EnvoyHandler::new(coordinator, access))
         .max_decoding_message_size(MESSAGE_MAX)
         .max_encoding_message_size(ANSWER_MAX)
 }

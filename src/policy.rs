@@ -4,6 +4,7 @@
 //!
 //! - `duration`, `value`, `written`, `name`: single values and their text
 //! - `fields`: the one table of all fields; everything below walks it
+//! - `envoy`: which of Envoy's descriptors is which dependency
 //! - `tree`: YAML with its places; `raw`: a file or an entry as typed settings
 //! - `layers`: built-in, defaults, entry; `validate`, `schedule`: what must not go together
 //! - `set`, `load`, `blame`: all policies at one instant, checked whole, found by name
@@ -16,6 +17,7 @@
 
 mod blame;
 mod duration;
+mod envoy;
 mod explain;
 mod feasibility;
 mod fields;

@@ -35,8 +35,9 @@ use crate::{
     grpc,
     policy::{self, Finding, Source},
     proto::{
-        DESCRIPTORS, coordinator_service_server::SERVICE_NAME as COORDINATOR,
+        DESCRIPTORS, ENVOY_DESCRIPTORS, coordinator_service_server::SERVICE_NAME as COORDINATOR,
         operator_service_server::SERVICE_NAME as OPERATOR,
+        ratelimit::envoy::service::ratelimit::v3::rate_limit_service_server::SERVICE_NAME as ENVOY,
     },
     settings::ServeSettings,
     store::{MemoryStore, Store},
@@ -255,7 +256,7 @@ pub async fn serve_behind<S: Store>(
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let (health, health_service) = tonic_health::server::health_reporter();
-    for service in ["", COORDINATOR, OPERATOR] {
+    for service in ["", COORDINATOR, OPERATOR, ENVOY] {
         health
             .set_service_status(service, tonic_health::ServingStatus::Serving)
             .await;
@@ -268,7 +269,7 @@ pub async fn serve_behind<S: Store>(
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
-        for service in ["", COORDINATOR, OPERATOR] {
+        for service in ["", COORDINATOR, OPERATOR, ENVOY] {
             health
                 .set_service_status(service, tonic_health::ServingStatus::NotServing)
                 .await;
@@ -288,6 +289,10 @@ pub async fn serve_behind<S: Store>(
             Arc::clone(&gate.access),
             streams_end.clone(),
         ))
+        .add_service(grpc::envoy_service(
+            Arc::clone(&coordinator),
+            Arc::clone(&gate.access),
+        ))
         .add_service(grpc::operator_service(
             coordinator,
             gate.access,
@@ -304,7 +309,7 @@ pub async fn serve_behind<S: Store>(
 /// A watch of the health ends with what it watches; it is told first.
 async fn end_health_watches(mut health: tonic_health::server::HealthReporter) {
     tokio::time::sleep(HEALTH_TOLD_FOR).await;
-    for service in ["", COORDINATOR, OPERATOR] {
+    for service in ["", COORDINATOR, OPERATOR, ENVOY] {
         health.clear_service_status(service).await;
     }
 }
@@ -324,6 +329,7 @@ fn descriptors_max() -> usize {
 fn reflection() -> tonic_reflection::server::Builder<'static> {
     tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(ENVOY_DESCRIPTORS)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
 }

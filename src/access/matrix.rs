@@ -80,6 +80,8 @@ rpcs! {
     Session             "/holdoff.v1.CoordinatorService/Session"            CLIENT;
     PlanCheck           "/holdoff.v1.CoordinatorService/PlanCheck"          CLIENT;
 
+    ShouldRateLimit     "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" CLIENT;
+
     ListDependencies    "/holdoff.v1.OperatorService/ListDependencies"      VIEWER;
     GetDependency       "/holdoff.v1.OperatorService/GetDependency"         VIEWER;
     WatchDependencies   "/holdoff.v1.OperatorService/WatchDependencies"     VIEWER;

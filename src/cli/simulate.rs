@@ -122,7 +122,7 @@ pub fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failure> {
     print(context, &results, &chosen.from);
     // The page comes last: what was found is not lost where it cannot be written.
     if let Some(path) = &args.report {
-        std::fs::write(path, report::html(&results))
+        std::fs::write(path, report::html(&results, &chosen.from))
             .map_err(|error| Failure::Usage(format!("--report {}: {error}", path.display())))?;
     }
     Ok(match results.all_hold() {

@@ -2,8 +2,9 @@
 //! protobuf's JSON mapping, for shells and languages without gRPC.
 //!
 //! What is denied is answered 200, since a denial is an answer; an error is google.rpc.Status
-//! as JSON under the HTTP status of its code. A body must say that it is JSON: what a foreign
-//! page can make a browser send without asking first is refused by that.
+//! as JSON under the HTTP status of its code. No page in a browser asks here: a body must say
+//! that it is JSON, which a foreign page cannot send without asking first, and a request with an
+//! `Origin` is refused, which one under a name that was rebound to this address sends.
 
 use std::sync::Arc;
 
@@ -138,6 +139,9 @@ fn message<M: Message + Default>(
     headers: &HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<M, Refused> {
+    if headers.contains_key(header::ORIGIN) {
+        return Err(status::from_a_page().into());
+    }
     let said = headers.get(header::CONTENT_TYPE);
     if !said.is_some_and(is_json) {
         let said = said.map_or("none", |said| said.to_str().unwrap_or("unreadable"));

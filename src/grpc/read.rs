@@ -350,7 +350,9 @@ pub fn dependency(dependency: &str) -> Result<&str, Refusal> {
     name("dependency", dependency)
 }
 
-fn name<'a>(field: &str, name: &'a str) -> Result<&'a str, Refusal> {
+/// # Errors
+/// It is not a name; it says what is allowed.
+pub fn name<'a>(field: &str, name: &'a str) -> Result<&'a str, Refusal> {
     match is_name(name) {
         true => Ok(name),
         false => Err(Refusal::invalid(

@@ -136,6 +136,13 @@ pub fn oversize_body(limit: u64) -> Status {
     Status::with_error_details(Code::ResourceExhausted, text, details)
 }
 
+/// A request over HTTP that a page in a browser has made.
+pub fn from_a_page() -> Status {
+    let text = "requests with an Origin header are not answered: pages in browsers do not ask here";
+    let details = ErrorDetails::with_error_info("FROM_A_PAGE", DOMAIN, HashMap::new());
+    Status::with_error_details(Code::PermissionDenied, text, details)
+}
+
 /// A request over HTTP that cannot be read as the message that it should be.
 pub fn not_json(problem: &str) -> Status {
     let text = shortened(problem.to_owned(), TEXT_MAX);

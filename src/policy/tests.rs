@@ -1,6 +1,7 @@
 //! Laws of whole policy sets: layers, origins, names, and that what is accepted is safe.
 
 mod documented;
+mod envoy;
 mod fuzzed;
 mod overlays;
 mod refusing;

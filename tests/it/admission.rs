@@ -159,6 +159,7 @@ impl Decoder for Raw {
 fn described() -> Vec<DescriptorPool> {
     [
         holdoff::proto::DESCRIPTORS,
+        holdoff::proto::ENVOY_DESCRIPTORS,
         tonic_health::pb::FILE_DESCRIPTOR_SET,
         tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
         tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
@@ -186,6 +187,7 @@ fn message(method: Method, namespace: &str) -> Bytes {
     let mut message = DynamicMessage::new(input.expect("it is described"));
     for (field, value) in [
         ("namespace", Value::String(namespace.into())),
+        ("domain", Value::String(namespace.into())),
         ("dependency", Value::String("d".into())),
         ("name", Value::String("d".into())),
         ("owner", Value::String("somebody".into())),

@@ -10,6 +10,7 @@ mod concurrency;
 mod contract;
 mod dashboard;
 mod demo;
+mod envoy;
 mod fleet;
 mod granting;
 mod harness;
