@@ -52,8 +52,14 @@ impl Phase {
     }
 
     /// That it begins, for somebody who sees it for the first time.
-    pub fn begins(self) -> &'static str {
+    pub fn begins_after(self, before: Option<Self>) -> &'static str {
         match self {
+            Self::Well if before == Some(Self::Down) => {
+                "The dependency is well again, and nobody knows it: the next probe will tell."
+            }
+            Self::Well if before == Some(Self::Throttling) => {
+                "The dependency is well again; the wait that it asked for goes on."
+            }
             Self::Well => {
                 "The dependency is well: calls go without a question, since clients are pushed the state."
             }

@@ -76,13 +76,14 @@ impl Story {
     /// What the numbers say at this moment.
     pub fn look(&mut self, at: Duration, phase: Phase, counts: &Counts) -> Vec<Told> {
         let mut told = Vec::new();
-        if self.phase.replace(phase) != Some(phase) {
+        let before = self.phase.replace(phase);
+        if before != Some(phase) {
             let tone = match phase {
                 Phase::Well => Tone::Good,
                 Phase::Brownout | Phase::Throttling => Tone::Watch,
                 Phase::Down => Tone::Bad,
             };
-            told.push(sentence(at, tone, phase.begins()));
+            told.push(sentence(at, tone, phase.begins_after(before)));
         }
         told.extend(self.refusals(at, counts));
         told.extend(self.calendar(at, counts));
@@ -151,6 +152,10 @@ impl Story {
                 )
             }
             EventKind::Held => {
+                // Each caller that is told to wait prolongs the same hold by a little.
+                if self.held_at.is_some() {
+                    return None;
+                }
                 self.seen.insert(Lesson::Hold);
                 self.held_at = Some(at);
                 (
