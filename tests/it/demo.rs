@@ -16,6 +16,7 @@ use tokio::{
     net::TcpStream,
     time::{Instant, MissedTickBehavior, interval},
 };
+use tonic::transport::Endpoint;
 
 use crate::process::{BINARY, Running};
 
@@ -58,9 +59,8 @@ fn total(metrics: &str, series: &str) -> f64 {
 async fn within_a_minute_all_that_the_demo_is_for_has_happened_and_ctrl_c_ends_it() {
     let http = free();
     let mut running = Running::of(demo(&["--http", &http]));
-    let mut operator = OperatorServiceClient::connect(running.url.clone())
-        .await
-        .unwrap();
+    let endpoint = Endpoint::from_shared(running.url.clone()).unwrap();
+    let mut operator = OperatorServiceClient::new(endpoint.connect().await.unwrap());
     let begun = Instant::now();
     let mut looks = interval(Duration::from_millis(250));
     looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -113,7 +113,7 @@ async fn within_a_minute_all_that_the_demo_is_for_has_happened_and_ctrl_c_ends_i
         .dependency
         .unwrap();
     assert!(dependency.active_instances > 1, "{dependency:?}");
-    assert!(get(&http, "/").await.starts_with("HTTP/1.1 200"));
+    assert!(get(&http, "/dashboard/").await.starts_with("HTTP/1.1 200"));
 
     let pid = rustix::process::Pid::from_raw(i32::try_from(running.id()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();

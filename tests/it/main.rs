@@ -4,6 +4,7 @@
 mod acquire;
 mod admission;
 mod bad_input;
+mod book;
 mod candidates;
 mod collector;
 mod concurrency;

@@ -21,6 +21,12 @@ pub const STEPS: usize = 40;
 /// Sentences that stay.
 pub const TOLD: usize = 10;
 
+/// The narrowest terminal in which nothing is cut off.
+const WIDTH: usize = 80;
+/// Where values and sentences begin.
+const VALUES_AT: usize = 14;
+const TEXT_AT: usize = 9;
+
 /// All that is drawn.
 #[derive(Debug)]
 pub struct Shown<'a> {
@@ -60,16 +66,18 @@ pub fn screen(ink: Ink, shown: &Shown<'_>) -> String {
     line(
         "fleet",
         format!(
-            "{} clients: {} calls, {} succeeded, {} given up; {} retries, {} probes",
-            shown.clients,
-            counts.calls,
-            counts.succeeded,
-            counts.given_up,
-            counts.retries,
-            counts.probes
+            "{} clients: {} calls, {} succeeded, {} given up",
+            shown.clients, counts.calls, counts.succeeded, counts.given_up
         ),
     );
-    line("refused", refused(counts));
+    line(
+        "attempts",
+        format!("{} retries, {} probes", counts.retries, counts.probes),
+    );
+    line(
+        "refused",
+        wrapped(&refused(counts), VALUES_AT).join(&indent(VALUES_AT)),
+    );
     let planned = counts.planned(shown.age, STEP, STEPS);
     line(
         "calendar",
@@ -81,15 +89,43 @@ pub fn screen(ink: Ink, shown: &Shown<'_>) -> String {
     );
     line("seen", seen(ink, shown.story));
     let title = format!(
-        "holdoff demo, {} s. A flaky dependency and the fleet that calls it. Ctrl-C ends it.\n\n",
+        "holdoff demo, {} s: a flaky dependency and its callers. Ctrl-C ends it.\n\n",
         shown.age.as_secs()
     );
     let told = shown.told.iter().rev().take(TOLD).rev();
-    let told = told.fold(String::new(), |out, told| out + &sentence(ink, told));
+    let told = told.fold(String::new(), |out, told| out + &paragraph(ink, told));
     format!("{title}{text}\n{told}")
 }
 
-/// One sentence with its time.
+/// One sentence on as many lines as it needs.
+fn paragraph(ink: Ink, told: &Told) -> String {
+    let lines = wrapped(&told.text, TEXT_AT);
+    let lines: Vec<_> = lines.iter().map(|it| ink.paint(told.tone, it)).collect();
+    let text = lines.join(&indent(TEXT_AT));
+    format!("{:>5.1} s  {text}\n", told.at.as_secs_f64())
+}
+
+fn indent(columns: usize) -> String {
+    format!("\n{}", " ".repeat(columns))
+}
+
+/// Lines that end at words, for the room right of a column.
+fn wrapped(text: &str, from: usize) -> Vec<String> {
+    let room = WIDTH - from;
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) | None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// One sentence with its time, on one line.
 pub fn sentence(ink: Ink, told: &Told) -> String {
     let text = ink.paint(told.tone, &told.text);
     format!("{:>5.1} s  {text}\n", told.at.as_secs_f64())
@@ -125,8 +161,8 @@ fn breaker(ink: Ink, dependency: Option<&Dependency>) -> String {
     }
     let _ = write!(
         text,
-        "; trips: {}, probes out: {}, budget: {} retries",
-        dependency.trips, dependency.probes_out, dependency.budget_left
+        "; trips: {}, budget: {} retries",
+        dependency.trips, dependency.budget_left
     );
     text
 }
@@ -153,5 +189,5 @@ fn seen(ink: Ink, story: &Story) -> String {
         true => ink.paint(Tone::Good, &format!("[x] {}", lesson.word())),
         false => format!("[ ] {}", lesson.word()),
     };
-    Lesson::ALL.map(mark).join("  ")
+    Lesson::ALL.map(mark).join(" ")
 }

@@ -83,7 +83,8 @@ fn the_calendar_is_seen_when_those_that_were_held_have_different_places() {
 fn the_screen_shows_where_it_is_and_how_all_is() {
     let mut story = Story::default();
     let told = story.event(at(10), &event(EventKind::Tripped), &Counts::default());
-    let told: Vec<_> = told.into_iter().collect();
+    let then = story.event(at(10), &event(EventKind::Probing), &Counts::default());
+    let told: Vec<_> = told.into_iter().chain(then).collect();
     let dependency = Dependency {
         state: BreakerState::Open.into(),
         open_for: Some(prost_types::Duration {
@@ -120,18 +121,23 @@ fn the_screen_shows_where_it_is_and_how_all_is() {
     assert_eq!(
         text,
         "\
-holdoff demo, 12 s. A flaky dependency and the fleet that calls it. Ctrl-C ends it.
+holdoff demo, 12 s: a flaky dependency and its callers. Ctrl-C ends it.
 
   dashboard   http://127.0.0.1:7461/ (open it in a browser)
   service     gRPC on 127.0.0.1:7460
   dependency  payments is down, no call is answered; 0 calls/s reach it
-  breaker     open, first probe in 2.0 s; trips: 1, probes out: 0, budget: 20 retries
-  fleet       40 clients: 812 calls, 700 succeeded, 112 given up; 9 retries, 0 probes
+  breaker     open, first probe in 2.0 s; trips: 1, budget: 20 retries
+  fleet       40 clients: 812 calls, 700 succeeded, 112 given up
+  attempts    9 retries, 0 probes
   refused     breaker open 40
   calendar    ▃······································· next 4 s, 3 attempts
-  seen        [x] trip  [ ] refusal  [ ] probe  [ ] ramp  [ ] hold  [ ] calendar
+  seen        [x] trip [ ] refusal [x] probe [ ] ramp [ ] hold [ ] calendar
 
  10.0 s  TRIP. The breaker opens for the whole fleet (5 failures in a row).
+ 10.0 s  PROBE. Half-open: one caller of the fleet may try one call; the others
+         go on being refused.
 "
     );
+    let widest = text.lines().map(|line| line.chars().count()).max();
+    assert!(widest <= Some(80), "{widest:?} columns:\n{text}");
 }
