@@ -27,6 +27,7 @@ mod exec;
 mod exit;
 #[cfg(test)]
 mod fake;
+mod healthcheck;
 mod hex;
 mod logging;
 mod output;
@@ -117,6 +118,7 @@ enum Command {
     Bench(bench::BenchArgs),
     Demo(demo::DemoArgs),
     Simulate(simulate::SimulateArgs),
+    Healthcheck(healthcheck::HealthcheckArgs),
     Token(token::TokenArgs),
     Completions(CompletionsArgs),
 }
@@ -221,6 +223,7 @@ async fn call(context: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Audit(args) => audit::run(context, args).await,
         Command::Policy(args) => policy::run(context, args).await,
         Command::Bench(args) => bench::run(context, args).await,
+        Command::Healthcheck(args) => healthcheck::run(context, args).await,
         Command::Replay(args) => replay::run(context, args),
         Command::Serve(args) => serve::run(args),
         Command::Simulate(args) => simulate::run(context, &args),

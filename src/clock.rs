@@ -4,6 +4,8 @@
 //! started, so that an instant can be shown to people and compared with one that was
 //! written down before a restart; a wall clock that is stepped later changes nothing.
 
+pub mod fleet;
+
 use std::{
     sync::{
         Arc,
@@ -14,6 +16,8 @@ use std::{
 
 use holdoff_decision::{Nanos, Time};
 
+pub use self::fleet::FleetClock;
+
 /// Where the time comes from.
 #[derive(Clone, Debug)]
 pub enum Clock {
@@ -23,6 +27,8 @@ pub enum Clock {
     },
     /// Stands still until a test moves it.
     Manual(Arc<AtomicU64>),
+    /// That of a store which several replicas share.
+    Fleet(Arc<FleetClock>),
 }
 
 impl Clock {
@@ -43,13 +49,14 @@ impl Clock {
         match self {
             Self::System { started, origin } => *origin + Nanos::from(started.elapsed()),
             Self::Manual(now) => Time(now.load(Ordering::Relaxed)),
+            Self::Fleet(clock) => clock.now(),
         }
     }
 
     /// The wall clock, for what is written down or shown. Nothing is decided by it.
     pub fn wall(&self) -> SystemTime {
         match self {
-            Self::System { .. } => SystemTime::now(),
+            Self::System { .. } | Self::Fleet(_) => SystemTime::now(),
             Self::Manual(_) => to_wall(self.now()),
         }
     }

@@ -19,7 +19,6 @@ mod push;
 mod questions;
 mod refusal;
 mod restore;
-mod sequences;
 mod survey;
 mod traffic;
 mod upkeep;
@@ -56,8 +55,8 @@ use crate::{
     entropy::Entropy,
     permit::{DependencyId, PermitCodec, Read},
     recording::Recorder,
-    store::{Seed, Slot, Store, StoreError},
-    telemetry::{Counter, Refused, Telemetry},
+    store::{Run, Seed, Slot, Store, StoreError},
+    telemetry::{Counter, Telemetry},
 };
 
 /// Orders of operators that may be written down at once.
@@ -78,7 +77,6 @@ pub struct Coordinator<S> {
     durable: Durable,
     events: Events,
     watchers: watchers::Watchers,
-    sequences: sequences::Sequences,
     /// When overrides and holds end, so that nobody has to call for it to be told or forgotten.
     expiries: Mutex<std::collections::BTreeSet<(Time, DependencyId)>>,
     telemetry: Arc<Telemetry>,
@@ -159,7 +157,9 @@ impl<S: Store> Coordinator<S> {
                 }
                 let before = self.before(slot, ask.caller, &context);
                 let answer = acquire(&slot.policy, &mut slot.record, &ask, &context);
-                slot.denials = slot.denials.wrapping_add(answer.verdict.is_err().into());
+                if answer.verdict.is_err() {
+                    slot.notes.add_denial();
+                }
                 if let Some(before) = before {
                     let asked = (&ask, inquiry.caller);
                     self.observe_asked(id, slot, asked, &answer, &before, &context);
@@ -192,7 +192,11 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<Vec<Reported>, Refusal> {
         let context = self.context();
         self.make_room(namespace, entries, context.now).await?;
-        if sequence > 0 && !self.note_sequence(namespace, caller, sequence, context.now) {
+        if sequence > 0
+            && !self
+                .note_sequence(namespace, caller, sequence, context.now)
+                .await?
+        {
             return Ok(vec![Reported::Duplicate; entries.len()]);
         }
         let reporter = self.instance(caller);
@@ -345,10 +349,17 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    fn note_sequence(&self, namespace: &str, caller: Caller<'_>, sequence: u64, now: Time) -> bool {
+    async fn note_sequence(
+        &self,
+        namespace: &str,
+        caller: Caller<'_>,
+        sequence: u64,
+        now: Time,
+    ) -> Result<bool, Refusal> {
         let instance = self.permits.dependency(caller.service, caller.instance).0;
         let instance = instance ^ self.permits.hash(namespace);
-        self.sequences.note(instance, sequence, now)
+        let noted = self.store.note_sequence(instance, sequence, now).await;
+        noted.map_err(Refusal::Store)
     }
 
     /// Applies `rule` to the record of `key`, made where there is none, under its present
@@ -423,35 +434,10 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    fn explain(&self, error: StoreError, key: Key<'_>) -> Refusal {
-        let (refused, refusal) = match error {
-            StoreError::Unknown if self.policies.has_namespace(key.namespace) => (
-                Refused::UnknownDependency,
-                Refusal::UnknownDependency {
-                    namespace: key.namespace.to_owned(),
-                    dependency: key.dependency.to_owned(),
-                },
-            ),
-            StoreError::Unknown => (
-                Refused::UnknownNamespace,
-                Refusal::UnknownNamespace(key.namespace.to_owned()),
-            ),
-            full @ StoreError::NamespaceFull { .. } => {
-                (Refused::NamespaceFull, Refusal::Store(full))
-            }
-            full @ StoreError::NamespacesFull { .. } => {
-                (Refused::NamespacesFull, Refusal::Store(full))
-            }
-            full @ StoreError::Full { .. } => (Refused::Full, Refusal::Store(full)),
-        };
-        self.telemetry.add(Counter::Refused(refused));
-        refusal
-    }
-
     /// Tells what has changed in a record: to the data directory, to events and to watchers.
     /// Called while the record is held, so that its changes are told in their order.
     fn tell_changes(&self, id: DependencyId, slot: &mut Slot, who: Who<'_>, now: Time) {
-        if !slot.record.has_changes() {
+        if slot.notes.run() == Run::Rehearsal || !slot.record.has_changes() {
             return;
         }
         self.keep(slot, now);
@@ -470,6 +456,9 @@ impl<S: Store> Coordinator<S> {
 
     /// Hands what is to outlive the process to the data directory.
     fn keep(&self, slot: &Slot, now: Time) {
+        if slot.notes.run() == Run::Rehearsal {
+            return;
+        }
         let key = durable::Key::new(slot.name.namespace.as_str(), &*slot.name.dependency);
         self.durable
             .checkpoint(key, restore::kept_of(&slot.record, &self.clock, now));

@@ -9,6 +9,7 @@ mod gate;
 pub mod http;
 mod listen;
 mod metrics;
+mod systemd;
 mod timing;
 mod tls;
 
@@ -39,11 +40,16 @@ use crate::{
         operator_service_server::SERVICE_NAME as OPERATOR,
         ratelimit::envoy::service::ratelimit::v3::rate_limit_service_server::SERVICE_NAME as ENVOY,
     },
-    settings::ServeSettings,
-    store::{MemoryStore, Store},
+    settings::{ServeSettings, StoreSettings},
+    store::{
+        MemoryStore, RedisStore, Store,
+        redis::{Address, Timing},
+    },
     telemetry::{Otlp, Switches},
 };
 
+/// Replicas accept each other's permits, so to permits they are one run.
+const FLEET_BOOT: u64 = 1;
 /// How a client that keeps a connection open is told from one that is gone.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 /// So long a stopping service is told to be not serving before watches of its health end.
@@ -77,7 +83,6 @@ pub fn run_until<Asked: Future<Output = ()>>(
     let main = Builder::new_current_thread().enable_all().build()?;
     let listeners = listen::many(settings.listen, settings.workers.get())
         .with_context(|| format!("cannot listen on {} (--listen)", settings.listen))?;
-    let grpc_at = listeners.address;
     let http = settings
         .http
         .map(listen::one)
@@ -93,14 +98,74 @@ pub fn run_until<Asked: Future<Output = ()>>(
         .map(std::net::TcpListener::local_addr)
         .transpose()?;
     let sources = read_policies(settings.policies.as_deref())?;
-    let clock = Clock::system();
-    let opened = open_data(settings.data_dir.as_deref(), &clock)?;
-    let parts = Parts {
-        store: MemoryStore::after_epoch(opened.state.epochs_before()),
-        clock,
+    let opened = open_data(settings.data_dir.as_deref())?;
+    let listening = Listening {
+        main,
+        grpc: listeners,
+        http: http.zip(http_at),
+    };
+    match &settings.store {
+        StoreSettings::Memory => {
+            let parts = Parts {
+                store: MemoryStore::after_epoch(opened.state.epochs_before()),
+                clock: Clock::system(),
+                entropy: Entropy::System,
+                opened,
+            };
+            run_on(&settings, sources, parts, listening, stop_asked, tell)
+        }
+        StoreSettings::Shared(address) => {
+            let parts = share(address, opened, &listening.main)?;
+            run_on(&settings, sources, parts, listening, stop_asked, tell)
+        }
+    }
+}
+
+/// What the service listens on, and the runtime of what is not a call.
+struct Listening {
+    main: Runtime,
+    grpc: listen::Listeners,
+    http: Option<(std::net::TcpListener, SocketAddr)>,
+}
+
+/// The store that replicas share, with the clock and the permit key of all of them.
+fn share(
+    address: &Address,
+    mut opened: Opened,
+    main: &Runtime,
+) -> anyhow::Result<Parts<RedisStore>> {
+    let fresh_key = Entropy::System.key();
+    let connected = RedisStore::connect(address, Timing::default(), fresh_key);
+    let store = main.block_on(connected).map_err(anyhow::Error::msg)?;
+    for warning in main.block_on(store.warnings()) {
+        tracing::warn!("{warning}");
+    }
+    tracing::info!("the fleet's state is in {address}");
+    opened.state.permit_key = PermitKey(store.permit_key());
+    opened.state.boot = FLEET_BOOT;
+    Ok(Parts {
+        clock: Clock::Fleet(store.clock()),
+        store,
         entropy: Entropy::System,
         opened,
-    };
+    })
+}
+
+fn run_on<S: Store, Asked: Future<Output = ()>>(
+    settings: &ServeSettings,
+    sources: Vec<Source>,
+    parts: Parts<S>,
+    listening: Listening,
+    stop_asked: impl FnOnce() -> std::io::Result<Asked>,
+    tell: impl FnOnce(SocketAddr, Option<SocketAddr>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let Listening {
+        main,
+        grpc: listeners,
+        http,
+    } = listening;
+    let (http, http_at) = http.unzip();
+    let grpc_at = listeners.address;
     let start = main
         .block_on(Coordinator::start(parts, sources.clone()))
         .map_err(|findings| refused(&findings))?;
@@ -121,16 +186,22 @@ pub fn run_until<Asked: Future<Output = ()>>(
     ));
     begin_export(&metrics)?;
     let (stop, stopped) = watch::channel(false);
-    let _watch = watch_policies(&settings, sources, &coordinator, &main)?;
-    let (gate, _files) = Gate::start(&settings, &coordinator)?;
-    let workers = spawn_workers(listeners.sockets, &coordinator, &gate, &stopped)?;
+    let _watch = watch_policies(settings, sources, &coordinator, &main)?;
+    let (gate, _files) = Gate::start(settings, &coordinator)?;
+    let pulse = systemd::Pulse::asked(listeners.sockets.len());
+    let workers = spawn_workers(listeners.sockets, &coordinator, &gate, &stopped, &pulse)?;
     // Who reads where it listens may ask it to stop at once.
     let asked = main.block_on(async { stop_asked() })?;
     tell(grpc_at, http_at)?;
+    systemd::ready(grpc_at, http_at);
+    if let Some(pulse) = pulse {
+        main.spawn(systemd::alive(pulse));
+    }
     let room = descriptors_max() / 5;
-    let hosts = settings.http_hosts;
+    let hosts = settings.http_hosts.clone();
     let serve_http = http::serve_behind(gate, http, room, hosts, metrics, stopped);
     main.block_on(until_stopped(&coordinator, serve_http, asked, stop))?;
+    systemd::stopping();
     join(workers, settings.drain);
     coordinator.end_recording();
     main.block_on(coordinator.durable().close(coordinator.wall_now()))?;
@@ -150,9 +221,9 @@ fn refused(findings: &[Finding]) -> anyhow::Error {
     anyhow::anyhow!("the policies are refused:\n{}", lines.join("\n"))
 }
 
-fn open_data(path: Option<&Path>, clock: &Clock) -> anyhow::Result<Opened> {
+fn open_data(path: Option<&Path>) -> anyhow::Result<Opened> {
     let start = Start {
-        wall_now: clock.wall(),
+        wall_now: Clock::system().wall(),
         fresh_permit_key: PermitKey(Entropy::System.key()),
     };
     match path {
@@ -210,6 +281,7 @@ fn spawn_workers<S: Store>(
     coordinator: &Arc<Coordinator<S>>,
     gate: &Gate,
     stopped: &watch::Receiver<bool>,
+    pulse: &Option<Arc<systemd::Pulse>>,
 ) -> anyhow::Result<Vec<thread::JoinHandle<()>>> {
     sockets
         .into_iter()
@@ -218,6 +290,9 @@ fn spawn_workers<S: Store>(
             let (coordinator, stopped) = (Arc::clone(coordinator), stopped.clone());
             let gate = gate.clone();
             let runtime = Builder::new_current_thread().enable_all().build()?;
+            if let Some(pulse) = pulse {
+                runtime.spawn(Arc::clone(pulse).beat(index));
+            }
             let serve = move || {
                 if let Err(error) =
                     runtime.block_on(serve_behind(gate, socket, coordinator, stopped))

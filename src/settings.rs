@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::recording::RecordingSettings;
+use crate::{recording::RecordingSettings, store::redis::Address};
 
 /// The gRPC port unless told otherwise.
 pub const DEFAULT_GRPC_PORT: u16 = 7460;
@@ -29,6 +29,8 @@ pub struct ServeSettings {
     pub policies: Option<PathBuf>,
     /// Where what was acknowledged is kept; `None`: in memory, lost at the end.
     pub data_dir: Option<PathBuf>,
+    /// Where the fleet's state is.
+    pub store: StoreSettings,
     /// Where what happens is written down, and how much of it; `None`: nowhere.
     pub record: Option<RecordingSettings>,
     /// The certificate of both ports; `None`: no TLS.
@@ -61,6 +63,16 @@ impl Default for MetricsDependencies {
         // 50 is not zero.
         Self::Top(NonZeroUsize::MIN.saturating_add(49))
     }
+}
+
+/// Where the fleet's state is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum StoreSettings {
+    /// In this process.
+    #[default]
+    Memory,
+    /// In a store that any number of replicas share.
+    Shared(Box<Address>),
 }
 
 /// Where the certificates are. All files are PEM.
@@ -102,6 +114,7 @@ impl Default for ServeSettings {
             http_hosts: Vec::new(),
             policies: None,
             data_dir: None,
+            store: StoreSettings::Memory,
             record: None,
             tls: None,
             access: None,

@@ -5,12 +5,15 @@
 //! once to the same state, if somebody else was faster; it keeps the last result.
 
 pub mod memory;
+pub mod redis;
+mod sequences;
+mod stored;
 
 use std::{future::Future, sync::Arc};
 
-use holdoff_decision::{Policy, Record, check::Checks};
+use holdoff_decision::{Policy, Record, Time, check::Checks};
 
-pub use memory::MemoryStore;
+pub use self::{memory::MemoryStore, redis::RedisStore};
 
 use crate::{candidate::Shadow, permit::DependencyId};
 
@@ -21,11 +24,50 @@ pub struct Slot {
     /// As resolved at `generation`; resolved again where the policies have changed since.
     pub policy: Arc<Policy>,
     pub generation: u32,
-    /// Questions denied since it was made; it begins again at 2^32, as counters may.
-    pub denials: u32,
+    pub notes: Notes,
     pub record: Record,
     /// What most dependencies never need; see [`Beside`].
     pub beside: Option<Box<Beside>>,
+}
+
+/// What this replica notes of a slot, in four bytes: it has no more to spare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notes(u32);
+
+impl Notes {
+    const REHEARSAL: u32 = 1;
+    const DENIAL: u32 = 2;
+
+    /// Questions denied since the slot was made; it begins again at 2^31, as counters may.
+    pub fn denials(self) -> u32 {
+        self.0 / Self::DENIAL
+    }
+
+    pub fn add_denial(&mut self) {
+        self.0 = self.0.wrapping_add(Self::DENIAL);
+    }
+
+    pub fn run(self) -> Run {
+        match self.0 & Self::REHEARSAL {
+            0 => Run::Counts,
+            _ => Run::Rehearsal,
+        }
+    }
+
+    pub fn set_run(&mut self, run: Run) {
+        self.0 = match run {
+            Run::Counts => self.0 & !Self::REHEARSAL,
+            Run::Rehearsal => self.0 | Self::REHEARSAL,
+        };
+    }
+}
+
+/// Whether what a rule does to a slot is told to others: events, counters, recordings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Run {
+    Counts,
+    /// It is done on a copy to see what would become of it, and done again where it counts.
+    Rehearsal,
 }
 
 /// What only some dependencies have beside their record: allocated on use.
@@ -53,6 +95,30 @@ impl Slot {
     pub fn checks_mut(&mut self) -> &mut Checks {
         let beside = self.beside.get_or_insert_default();
         beside.checks.get_or_insert_default()
+    }
+
+    /// What is shared of it, and the policy: no candidate, no changes to be told.
+    pub(crate) fn copy(&self) -> Self {
+        let checks = self.beside.as_ref().and_then(|it| it.checks.clone());
+        let mut record = self.record.clone();
+        record.take_changes();
+        Self {
+            name: self.name.clone(),
+            policy: Arc::clone(&self.policy),
+            generation: self.generation,
+            notes: Notes::default(),
+            record,
+            beside: checks.map(|checks| {
+                Box::new(Beside {
+                    checks: Some(checks),
+                    shadow: None,
+                })
+            }),
+        }
+    }
+
+    pub(crate) fn take_shadow(&mut self) -> Option<Shadow> {
+        self.beside.as_mut()?.shadow.take()
     }
 
     /// Begins or ends the trial of a candidate.
@@ -118,12 +184,21 @@ pub enum StoreError {
         "the service has its {limit} dependencies already; raise max_dependencies_total or wait until an idle one is dropped"
     )]
     Full { limit: u32 },
+    /// Nothing is known to have been decided.
+    #[error("the fleet's store cannot be reached: {0}")]
+    Unavailable(String),
 }
 
 /// Holds the records. See the module.
 pub trait Store: Send + Sync + 'static {
     /// Applies `rule` to the record of `id`, which is first made from `seed` where there is
     /// none. `seed` is given the first epoch that the name has not had.
+    ///
+    /// The rule may be applied any number of times to copies that are marked as
+    /// [`Run::Rehearsal`], and then once to one that [counts](Run::Counts), in the state to
+    /// which it was applied for good: only then may it tell others. Where the caller no longer
+    /// waits for its answer, it may have been applied without that; its changes are then told
+    /// with the next.
     ///
     /// # Errors
     /// What `seed` says, or that there is no room. The store is then unchanged.
@@ -134,6 +209,21 @@ pub trait Store: Send + Sync + 'static {
         seed: impl FnOnce(u64) -> Result<Seed, StoreError> + Send,
         rule: impl FnMut(&mut Slot) -> R + Send,
     ) -> impl Future<Output = Result<R, StoreError>> + Send;
+
+    /// Notes that `instance` sent a report of this number. False: it was noted before.
+    ///
+    /// # Errors
+    /// It could not be noted.
+    fn note_sequence(
+        &self,
+        instance: u64,
+        sequence: u64,
+        now: Time,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// Whether the leases and budgets of earlier runs are still known, so that a start need not
+    /// be careful with them, nor bring back what it kept itself.
+    fn remembers(&self) -> bool;
 
     /// Shows every record to `visit`, in no order. Costs as much as there are records.
     fn visit(&self, visit: &mut dyn FnMut(DependencyId, &Slot));
@@ -150,8 +240,22 @@ pub trait Store: Send + Sync + 'static {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    pub(crate) fn a_slot(namespace: &str, dependency: &str) -> Slot {
+        Slot {
+            name: Name {
+                namespace: Arc::new(namespace.to_owned()),
+                dependency: dependency.into(),
+            },
+            policy: Arc::new(Policy::default()),
+            generation: 1,
+            notes: Notes::default(),
+            record: Record::new(1, Time(1_700_000_000_000_000_000)),
+            beside: None,
+        }
+    }
 
     /// With its eight bytes of padding the allocator has a size of 320; the next one is 384.
     #[test]

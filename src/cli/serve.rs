@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{
     recording::{FILE_MIN, RecordingSettings},
-    settings::{ClientCertificates, LogFormat, MetricsDependencies, ServeSettings, TlsSettings},
+    settings::{
+        ClientCertificates, LogFormat, MetricsDependencies, ServeSettings, StoreSettings,
+        TlsSettings,
+    },
 };
 
 const RECORD_MAX: u64 = 256 * 1024 * 1024;
@@ -24,6 +27,7 @@ Examples:
   holdoff serve --listen 127.0.0.1:0 --http off
   holdoff serve --listen 0.0.0.0:7460 --tls-cert server.pem --tls-key server.key --access access.yaml
   holdoff serve --record /var/lib/holdoff/recording --record-max 1GiB
+  holdoff serve --store redis://store:6379
   holdoff serve --settings /etc/holdoff/settings.yaml
 
 Exit codes: 0 stopped as asked, 1 could not run (a busy port, an unreadable directory, a refused
@@ -58,9 +62,9 @@ pub struct ServeArgs {
     /// In how many files, 8 unless said; 2 to 1000
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(2..=1_000))]
     record_files: Option<u32>,
-    /// Where the fleet's state is kept
-    #[arg(long, value_enum, default_value_t = Store::Memory)]
-    store: Store,
+    /// Where the fleet's state is: `memory`, or a Valkey or Redis that replicas share, by its URL
+    #[arg(long, value_name = "memory|URL", default_value = "memory", value_parser = store)]
+    store: StoreSettings,
     /// The certificate of both ports, and those between it and its authority (PEM)
     #[arg(
         long,
@@ -108,13 +112,6 @@ pub struct ServeArgs {
     metrics_dependencies: MetricsDependencies,
 }
 
-/// Where the fleet's state is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Store {
-    /// In this process.
-    Memory,
-}
-
 /// An address, or none. (An `Option` would mean "may be left out" to the parser.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Http {
@@ -136,7 +133,7 @@ pub fn run(args: ServeArgs) -> Result<Exit, Failure> {
 /// # Errors
 /// [`Failure::Usage`] for an address that others can reach, without `--insecure`.
 pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
-    let Store::Memory = args.store;
+    check_secrecy(&args.store, std::env::args())?;
     let defaults = ServeSettings::default();
     let http = match args.http {
         Http::Off => None,
@@ -188,6 +185,7 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         http_hosts: args.http_host,
         policies: args.policies,
         data_dir: args.data_dir,
+        store: args.store,
         tls,
         access: args.access,
         insecure: args.insecure,
@@ -211,6 +209,38 @@ fn check_recording(record: &RecordingSettings) -> Result<(), Failure> {
             size::human(FILE_MIN),
             size::human(least),
         ))),
+    }
+}
+
+/// Everybody on the machine can read a command line.
+///
+/// # Errors
+/// [`Failure::Usage`] where the store's password is on it.
+fn check_secrecy(
+    store: &StoreSettings,
+    mut line: impl Iterator<Item = String>,
+) -> Result<(), Failure> {
+    let has_password = match store {
+        StoreSettings::Memory => false,
+        StoreSettings::Shared(address) => address.has_password(),
+    };
+    let is_url = |word: &str| word.starts_with("--store=") || word.contains("://");
+    match has_password && line.any(|word| is_url(&word) && word.contains('@')) {
+        false => Ok(()),
+        true => Err(Failure::Usage(
+            "--store with a password on the command line, where others can read it; \
+             set HOLDOFF_STORE, or `store:` in the settings file"
+                .to_owned(),
+        )),
+    }
+}
+
+fn store(text: &str) -> Result<StoreSettings, String> {
+    match text {
+        "memory" => Ok(StoreSettings::Memory),
+        url => url
+            .parse()
+            .map(|address| StoreSettings::Shared(Box::new(address))),
     }
 }
 

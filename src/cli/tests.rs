@@ -239,7 +239,7 @@ fn wrong_use_is_refused_before_anything_is_called() {
         "holdoff exec --dependency d",
         "holdoff exec -- true",
         "holdoff exec --dependency d --timeout soon -- true",
-        "holdoff serve --store redis://h",
+        "holdoff serve --store http://h",
         "holdoff serve --workers 0",
         "holdoff events --limit 1001",
     ] {

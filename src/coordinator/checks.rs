@@ -10,7 +10,7 @@ use super::{Caller, Coordinator, Event, EventKind, Key, Refusal};
 use crate::{
     clock,
     permit::DependencyId,
-    store::{Slot, Store},
+    store::{Run, Slot, Store},
     telemetry::Counter,
 };
 
@@ -61,8 +61,10 @@ impl<S: Store> Coordinator<S> {
                 let plan = check::plan(&policy, checks, checker, last, context.now, context.sample);
                 let verdict = checks.verdict();
                 slot.record.touched = slot.record.touched.max(context.now);
-                self.count_check(&plan, taken);
-                self.tell_verdict(id, slot, &before, ask.checker, context.now);
+                if slot.notes.run() == Run::Counts {
+                    self.count_check(&plan, taken);
+                    self.tell_verdict(id, slot, &before, ask.checker, context.now);
+                }
                 Some((plan, verdict, policy.period))
             })
             .await?;

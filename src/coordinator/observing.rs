@@ -17,7 +17,7 @@ use crate::{
     clock,
     permit::DependencyId,
     recording::{Noted, Recorder, RecordingSettings},
-    store::{Slot, Store},
+    store::{Run, Slot, Store},
     telemetry::Counter,
 };
 
@@ -100,6 +100,9 @@ impl<S: Store> Coordinator<S> {
         before: &Watched,
         context: &Context,
     ) {
+        if slot.notes.run() == Run::Rehearsal {
+            return;
+        }
         self.record(id, slot, &happening, before, context);
         let Some(shadow) = slot.shadow_mut() else {
             return;
@@ -161,6 +164,9 @@ impl<S: Store> Coordinator<S> {
 
     /// Begins, goes on with or ends the trial of a candidate beside a record.
     pub(super) fn try_beside(&self, slot: &mut Slot, candidate: Option<(u64, Arc<Policy>)>) {
+        if slot.notes.run() == Run::Rehearsal {
+            return;
+        }
         match (slot.shadow_mut(), candidate) {
             (None, None) => {}
             (Some(shadow), Some((number, policy))) if shadow.candidate == number => {

@@ -397,7 +397,9 @@ impl<S: Store> Coordinator<S> {
 }
 
 fn count_denial(slot: &mut Slot, answer: &Answer) {
-    slot.denials = slot.denials.wrapping_add(answer.verdict.is_err().into());
+    if answer.verdict.is_err() {
+        slot.notes.add_denial();
+    }
 }
 
 fn allowance(terms: &Terms, record: &Record, context: &Context) -> Option<Allowance> {

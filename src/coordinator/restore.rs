@@ -58,20 +58,26 @@ impl<S: Store> Coordinator<S> {
         let first_number = candidates.len() as u64;
         let in_force = InForce::load(sources, overlays(&state), candidates)?;
         let now = clock.now();
+        let remembers = store.remembers();
         let coordinator = Self {
             store,
             policies: Policies::new(in_force),
             generation: AtomicU32::new(1),
             entropy,
             permits: PermitCodec::new(state.permit_key.0, state.boot),
-            restarted: Restart {
-                at: now,
-                has_predecessor: !state.first_start,
+            restarted: match remembers {
+                true => Restart {
+                    at: Time::ORIGIN,
+                    has_predecessor: false,
+                },
+                false => Restart {
+                    at: now,
+                    has_predecessor: !state.first_start,
+                },
             },
             durable,
             events: Events::default(),
             watchers: Default::default(),
-            sequences: Default::default(),
             expiries: Mutex::default(),
             telemetry: Default::default(),
             traffic: Default::default(),
@@ -86,7 +92,11 @@ impl<S: Store> Coordinator<S> {
         coordinator
             .telemetry
             .policies_taken(coordinator.clock.wall());
-        let mut warnings = coordinator.restore(&state, now).await;
+        // What the store has of them is newer than what this replica had written down.
+        let mut warnings = match remembers {
+            true => Vec::new(),
+            false => coordinator.restore(&state, now).await,
+        };
         warnings.extend(
             coordinator
                 .policies

@@ -145,7 +145,7 @@ impl Ranked {
         Self {
             trouble: Trouble {
                 rank,
-                denials: slot.denials,
+                denials: slot.notes.denials(),
                 name: Reverse((
                     Arc::clone(&slot.name.namespace),
                     slot.name.dependency.clone(),
@@ -162,7 +162,7 @@ impl Ranked {
             denials,
             name: Reverse((namespace, dependency)),
         } = &self.trouble;
-        let numbers = (*own, *denials).cmp(&(rank, slot.denials));
+        let numbers = (*own, *denials).cmp(&(rank, slot.notes.denials()));
         let names = (&**namespace, &**dependency)
             .cmp(&(&*slot.name.namespace, &*slot.name.dependency))
             .reverse();
@@ -205,7 +205,7 @@ fn seen(slot: &Slot, view: View) -> Seen {
     Seen {
         name: slot.name.clone(),
         state: view.state,
-        denials: slot.denials,
+        denials: slot.notes.denials(),
         trips: view.trips,
         budget_left: view.budget.left(),
         failing: f64::from(view.failing),

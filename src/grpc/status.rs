@@ -39,6 +39,7 @@ pub fn of(refusal: &Refusal) -> Status {
             | StoreError::NamespacesFull { .. }
             | StoreError::Full { .. },
         ) => (Code::ResourceExhausted, "KEY_LIMIT"),
+        Refusal::Store(StoreError::Unavailable(_)) => (Code::Unavailable, "STORE_UNAVAILABLE"),
         Refusal::Durable(DurableError::Busy { .. }) => {
             (Code::ResourceExhausted, "COORDINATOR_OVERLOADED")
         }
@@ -62,7 +63,8 @@ pub fn of(refusal: &Refusal) -> Status {
                 );
             }
         }
-        Refusal::Durable(DurableError::Busy { .. } | DurableError::Unavailable { .. }) => {
+        Refusal::Durable(DurableError::Busy { .. } | DurableError::Unavailable { .. })
+        | Refusal::Store(StoreError::Unavailable(_)) => {
             details.set_retry_info(Some(Duration::from_secs(1)));
         }
         Refusal::Store(

@@ -15,8 +15,9 @@ use std::{
 };
 
 use dashmap::{DashMap, Entry};
+use holdoff_decision::Time;
 
-use super::{Name, Seed, Slot, Store, StoreError};
+use super::{Name, Notes, Seed, Slot, Store, StoreError, sequences::Sequences};
 use crate::permit::DependencyId;
 
 /// Enough that two cores rarely meet in one.
@@ -30,6 +31,7 @@ pub struct MemoryStore {
     namespaces: Mutex<HashMap<Arc<String>, u32>>,
     /// No dropped record had a higher epoch.
     evicted_epoch: AtomicU64,
+    sequences: Sequences,
 }
 
 /// Takes a uniform 64-bit number for its own hash.
@@ -58,6 +60,7 @@ impl Default for MemoryStore {
             slots: DashMap::with_hasher_and_shard_amount(BuildHasherDefault::default(), SHARDS),
             namespaces: Mutex::default(),
             evicted_epoch: AtomicU64::new(0),
+            sequences: Sequences::default(),
         }
     }
 }
@@ -128,7 +131,7 @@ impl MemoryStore {
             },
             policy: seed.policy,
             generation: seed.generation,
-            denials: 0,
+            notes: Notes::default(),
             record: seed.record,
             beside: None,
         })
@@ -157,6 +160,19 @@ impl Store for MemoryStore {
         rule: impl FnMut(&mut Slot) -> R + Send,
     ) -> impl Future<Output = Result<R, StoreError>> + Send {
         ready(self.transact_now(id, namespace, seed, rule))
+    }
+
+    fn note_sequence(
+        &self,
+        instance: u64,
+        sequence: u64,
+        now: Time,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        ready(Ok(self.sequences.note(instance, sequence, now)))
+    }
+
+    fn remembers(&self) -> bool {
+        false
     }
 
     fn visit(&self, visit: &mut dyn FnMut(DependencyId, &Slot)) {

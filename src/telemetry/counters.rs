@@ -76,6 +76,8 @@ pub enum Refused {
     DiskBusy,
     DiskUnavailable,
     DiskSlow,
+    /// The store that replicas share does not answer.
+    StoreUnavailable,
 }
 
 /// What opened a breaker.
@@ -161,7 +163,7 @@ const REPORTS: [(Reported, &str); 5] = [
     (Reported::Unknown, "unknown_permit"),
 ];
 
-const REFUSALS: [(Refused, &str); 8] = [
+const REFUSALS: [(Refused, &str); 9] = [
     (Refused::UnknownNamespace, "unknown_namespace"),
     (Refused::UnknownDependency, "unknown_dependency"),
     (Refused::NamespaceFull, "namespace_full"),
@@ -170,6 +172,7 @@ const REFUSALS: [(Refused, &str); 8] = [
     (Refused::DiskBusy, "disk_busy"),
     (Refused::DiskUnavailable, "disk_unavailable"),
     (Refused::DiskSlow, "disk_slow"),
+    (Refused::StoreUnavailable, "store_unavailable"),
 ];
 
 const STATES: [State; 6] = [

@@ -89,6 +89,12 @@ impl Running {
         self.child.wait().unwrap()
     }
 
+    /// SIGTERM: it is asked to stop, and not waited for.
+    pub fn terminate(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
     /// SIGKILL: nothing of it runs any more when this returns.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();

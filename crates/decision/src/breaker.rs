@@ -16,6 +16,7 @@
 //! Each transition raises the epoch by one. What was permitted in another epoch cannot
 //! testify about this one.
 
+mod bytes;
 mod last_second;
 mod rare;
 mod readings;

@@ -15,7 +15,7 @@
 //! partly outside of the window, so its retries count and its first attempts do not:
 //! rounding goes against the grant. `ttl` is taken up to a multiple of 10 ns.
 
-use crate::{Nanos, Time, policy};
+use crate::{Nanos, Time, bytes::fields, policy};
 
 const BUCKETS: u64 = 10;
 const RING: usize = BUCKETS as usize + 1;
@@ -32,7 +32,7 @@ pub struct Budget {
     /// The newest bucket, counted from the origin of time.
     newest: u64,
     ring: [Bucket; RING],
-    callers: Option<Box<Vec<CallerPart>>>,
+    pub(crate) callers: Option<Box<Vec<CallerPart>>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,12 +43,25 @@ struct Bucket {
 
 /// What one caller instance took since `since`.
 #[derive(Clone, Copy, Debug)]
-struct CallerPart {
+pub(crate) struct CallerPart {
     caller: u64,
     since: Time,
     asked: Time,
     taken: u32,
 }
+
+fields!(Bucket {
+    first_attempts,
+    retries
+});
+fields!(CallerPart {
+    caller,
+    since,
+    asked,
+    taken
+});
+// The parts of instances are written beside it: the core of a record is small.
+fields!(Budget { bucket, newest, ring } without { callers: None });
 
 /// What the window holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,6 +27,7 @@
 //! dependencies use for seconds. Pages of 64 slots come with the first place in them and go
 //! when the clock has passed them.
 
+mod bytes;
 mod grid;
 mod marks;
 

@@ -20,6 +20,7 @@
 //! verdict and do not check. One that has not asked for two periods after it should have is
 //! forgotten.
 
+mod bytes;
 mod observers;
 mod phases;
 mod places;

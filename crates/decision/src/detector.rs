@@ -15,7 +15,10 @@
 //! The baseline is learned only from stretches that ended healthy (the sum came back to
 //! zero), so an outage never teaches that failing is normal.
 
-use crate::{Nanos, Time};
+use crate::{
+    Nanos, Time,
+    bytes::{Bytes, Corrupt, Reader, fields},
+};
 
 /// What the sum must reach: one false trip in 600,000 independent decisions. It moves by
 /// steps of 3.2 and 0.7, so ln 10^6 = 13.8 would mean the same at five straight failures and
@@ -46,6 +49,20 @@ pub struct Detector {
     calls: u16,
     failures: u16,
 }
+
+impl Bytes for Packed {
+    fn write(&self, out: &mut Vec<u8>) {
+        { self.0 }.write(out);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, Corrupt> {
+        Time::read(from).map(Self)
+    }
+}
+
+fields!(Detector { sum, baseline, at, calls, failures } if |detector| {
+    detector.sum >= 0.0 && (0.0..=1.0).contains(&detector.baseline)
+});
 
 impl Default for Detector {
     fn default() -> Self {

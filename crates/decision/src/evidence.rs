@@ -38,6 +38,7 @@ pub(crate) use self::sketch::mixed;
 use self::trail::Trail;
 use crate::{
     Nanos, Time,
+    bytes::fields,
     detector::THRESHOLD,
     policy::{self, WindowSize},
     window::{Counts, Window},
@@ -99,6 +100,26 @@ struct Fault {
     /// Its last try may take so long.
     tried_until: Time,
 }
+
+fields!(Fault {
+    refused_until,
+    tried_until
+});
+fields!(Reporter {
+    part,
+    own,
+    heard,
+    fault,
+    trail,
+    row,
+    own_window
+});
+// News is told by the step that makes it.
+fields!(Reporters { names, held, silence, nameless, active, at, last_bad, row, calls, size }
+without { news: None }
+if |reporters| {
+    reporters.names.len() == reporters.held.len() && reporters.names.len() <= REPORTERS_MAX
+});
 
 /// Calls that ended, as one instance reported them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 //!
 //! Lowest layer first:
 //!
+//! - [`bytes`]: what is remembered, as bytes that any process can read
 //! - [`time`]: instants and spans in whole nanoseconds, saturating
 //! - [`share`]: exact shares in parts per million
 //! - [`policy`]: what an operator may set, as the rules read it
@@ -29,6 +30,7 @@ pub mod acquire;
 pub mod backoff;
 pub mod breaker;
 pub mod budget;
+pub mod bytes;
 pub mod calendar;
 pub mod check;
 pub mod detector;

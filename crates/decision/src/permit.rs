@@ -2,7 +2,12 @@
 
 use std::fmt;
 
-use crate::{Nanos, Time, budget, calendar::Full, ramp::Curve};
+use crate::{
+    Nanos, Time, budget,
+    bytes::{fields, variants},
+    calendar::Full,
+    ramp::Curve,
+};
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +92,35 @@ pub struct Grant {
     pub confirm: bool,
     pub attempt_timeout: Option<Nanos>,
 }
+
+variants!(OutcomeKind {
+    Success = 0,
+    Failure = 1,
+    Timeout = 2,
+    NotSent = 3,
+    Throttled = 4,
+    Rejected = 5,
+    Ignored = 6,
+    Cancelled = 7,
+});
+variants!(PermitKind { Call = 0, Planned = 1, Probe = 2, Hedge = 3 });
+fields!(Permit {
+    epoch,
+    serial,
+    issued,
+    delay,
+    expires,
+    retry,
+    kind
+});
+fields!(Grant {
+    delay,
+    permit,
+    permit_ttl,
+    probe,
+    confirm,
+    attempt_timeout
+});
 
 impl Grant {
     /// The same grant, given again at `now`: what is left of its delay, of the life of its

@@ -4,7 +4,7 @@
 //! the service's work (`src/policy`). The rules stay total for values outside of those
 //! ranges too; they are then merely odd.
 
-use crate::{Nanos, Share};
+use crate::{Nanos, Share, bytes::variants};
 
 /// The policy of one dependency. The defaults are the documented ones.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -245,6 +245,9 @@ pub struct Check {
     /// Checkers that check in each period; 0: all of them.
     pub observers: u32,
 }
+
+variants!(WindowSize { Time(span) = 0, Calls(calls) = 1 });
+variants!(Phase { Hash = 0, Spread = 1 });
 
 /// How checkers are placed within a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

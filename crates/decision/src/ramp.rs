@@ -51,7 +51,11 @@ use self::{
     line::Line,
     slope::{Ahead, Slope},
 };
-use crate::{Nanos, Share, Time, policy};
+use crate::{
+    Nanos, Share, Time,
+    bytes::{fields, variants},
+    policy,
+};
 
 /// As the calendar's `auto`, X is never taken as less a second.
 const SLOWEST_TARGET: f64 = 10.0;
@@ -142,6 +146,19 @@ impl Step {
         self.latency_sum / f64::from(self.latencies.max(1))
     }
 }
+
+variants!(Drain { Begins = 0, Since(before) = 1 });
+fields!(Step {
+    successes,
+    failures,
+    latencies,
+    latency_sum,
+    somebody_waited
+});
+fields!(Ramp {
+    ends, target, rate, too_slow, failures_allowed, step_began, length, step, drains, quiet,
+    doubles_to, ceiling, next, line,
+} if |ramp| ramp.quiet <= QUIET_STEPS);
 
 /// What was usual before the outage.
 #[derive(Clone, Copy, Debug, PartialEq)]

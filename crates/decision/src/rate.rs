@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Nanos, Time, policy};
+use crate::{Nanos, Time, bytes::fields, policy};
 
 /// Callers that have a limit of their own at the same time; those beyond share one.
 pub const CALLERS_MAX: usize = 4_096;
@@ -18,6 +18,10 @@ pub struct Rate {
     /// Only where the policy has a limit for each caller service.
     callers: Option<Box<BTreeMap<u64, Time>>>,
 }
+
+fields!(Rate { arrival, callers } if |rate| {
+    rate.callers.as_ref().is_none_or(|callers| callers.len() <= CALLERS_MAX)
+});
 
 /// Whether there is room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

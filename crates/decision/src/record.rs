@@ -5,9 +5,11 @@
 //! everything else is in one allocation (`rare`) that is made on use and freed when it is
 //! empty. It holds no policy and no name; those are shared or kept beside it.
 
+mod bytes;
 mod plans;
 mod rare;
 
+pub(crate) use self::bytes::part;
 use self::rare::Rare;
 use crate::{
     Nanos, Policy, Time,

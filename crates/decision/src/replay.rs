@@ -4,6 +4,8 @@
 //! Only grants are kept: a denial consumed nothing, so a repeated question is judged
 //! afresh. Remembered for 10 s, at most 4,096 a dependency, the oldest going first.
 
+mod bytes;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::{Nanos, Time, permit::Grant};

@@ -12,7 +12,10 @@
 //! the last sixteen or so fails. A breaker that opens takes back what the begin of the outage
 //! has added: it would allow the recovery what broke it.
 
-use crate::{Nanos, Time};
+use crate::{
+    Nanos, Time,
+    bytes::{Bytes, Corrupt, Reader, fields},
+};
 
 const HALF_LIFE: Nanos = Nanos::from_secs(30);
 /// Time is counted in grains of 100 ms, 0.3 % of the half-life.
@@ -75,6 +78,25 @@ impl Part {
         f32::from(self.0) / f32::from(u16::MAX)
     }
 }
+
+impl Bytes for Part {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.0.write(out);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, Corrupt> {
+        u16::read(from).map(Self)
+    }
+}
+
+fields!(Throughput {
+    per_second,
+    grain,
+    weight,
+    failing,
+    usual_failing,
+    latency
+});
 
 impl Throughput {
     /// As it was written down: a full average, which stands until something is noted.

@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Nanos, Time};
+use crate::{Nanos, Time, bytes::fields};
 
 const WORD: u64 = 64;
 /// Words that are kept besides the newest: four million permits. Beyond it the oldest is
@@ -39,6 +39,20 @@ struct Word {
     unfollowed: u64,
     expires: Time,
 }
+
+fields!(Word { unreported, unfollowed, expires } if |word| {
+    word.unreported & !word.unfollowed == 0
+});
+fields!(Tickets { newest, number, used, opened, of_this_epoch, older } if |tickets| {
+    let older = tickets.older.as_ref().map_or(0, |older| older.len());
+    let given_out = u64::MAX.checked_shr(64_u32.saturating_sub(tickets.used.into())).unwrap_or(0);
+    u64::from(tickets.used) <= WORD
+        && tickets.newest.unfollowed & !given_out == 0
+        && older <= OLDER_MAX
+        && older as u64 <= tickets.number
+        && tickets.number < u64::MAX / WORD
+        && tickets.older.as_ref().is_none_or(|older| !older.is_empty())
+});
 
 /// What is known of a serial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,16 @@
 //! at fixed times would see 90 % failures where the last ten seconds hold 9 %, and miss a
 //! burst that straddles its edge.
 
+mod bytes;
+
 use std::collections::VecDeque;
 
-use crate::{Nanos, Time, policy, policy::WindowSize};
+use crate::{
+    Nanos, Time,
+    bytes::{fields, variants},
+    policy,
+    policy::WindowSize,
+};
 
 const BUCKETS: u64 = 10;
 /// The most calls that a window of calls holds.
@@ -57,6 +64,17 @@ pub enum Reached {
     FailureRatio(Counts),
     SlowRatio(Counts),
 }
+
+fields!(Counts {
+    calls,
+    failures,
+    slow
+});
+fields!(Window {
+    calls,
+    consecutive_failures
+});
+variants!(Reached { ConsecutiveFailures(row) = 0, FailureRatio(counts) = 1, SlowRatio(counts) = 2 });
 
 impl Window {
     pub fn new(size: WindowSize, now: Time) -> Self {

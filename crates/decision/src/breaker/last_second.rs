@@ -5,6 +5,7 @@
 use super::{Breaker, Verdict};
 use crate::{
     Time,
+    bytes::fields,
     permit::{Outcome, OutcomeKind},
     policy,
 };
@@ -19,6 +20,14 @@ pub(super) struct LastSecond {
     /// Nearly everything failed by hanging: first attempts are refused too.
     refuses_all: bool,
 }
+
+fields!(LastSecond {
+    second,
+    ended,
+    failed,
+    hanging,
+    refuses_all
+});
 
 /// How attempts ended, for `applies_to: auto`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! A closed breaker under the adaptive detector reads none of it for a success.
 
 use super::{Breaker, Cause, last_second::LastSecond};
-use crate::{Time, evidence::Reporters, window::Window};
+use crate::{Time, bytes::fields, evidence::Reporters, window::Window};
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +38,15 @@ pub(super) struct Lease {
     pub serial: u64,
     pub ends: Time,
 }
+
+fields!(Past {
+    cause,
+    open_until,
+    level,
+    probe_successes,
+    trips
+});
+fields!(Lease { serial, ends });
 
 impl Default for Past {
     fn default() -> Self {

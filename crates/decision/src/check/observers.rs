@@ -6,11 +6,15 @@
 //! one may then have fewer, and where no result has come for two periods, whoever asks
 //! checks.
 
+use crate::bytes::fields;
+
 /// Checks planned for each of the last turns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Observers {
     turns: [(u64, u32); 4],
 }
+
+fields!(Observers { turns });
 
 impl Observers {
     /// Whether this turn may have one more check.

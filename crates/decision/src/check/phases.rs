@@ -30,7 +30,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Nanos, Time, policy::Phase};
+use crate::{Nanos, Time, bytes::fields, policy::Phase};
 
 /// Of an even gap, the jitter of a run under `spread` is one of so many parts at most.
 pub const JITTER_PARTS: u64 = 12;
@@ -66,6 +66,11 @@ struct Arrivals {
     began: Time,
     last: Time,
 }
+
+fields!(Arrivals { count, began, last } if |arrivals| arrivals.count < u64::MAX / 2);
+fields!(Phases { kind, sorted, moves, arrivals, changed, evened, largest_gap } if |phases| {
+    phases.sorted.is_sorted() && phases.moves.len() <= phases.sorted.len()
+});
 
 /// The stable name of a checker: FNV-1a of the three, each behind its length, then mixed.
 pub fn checker_name(dependency: &str, service: &str, instance: &str) -> u64 {

@@ -6,13 +6,15 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::{Nanos, Time};
+use crate::{Nanos, Time, bytes::fields};
 
 /// Checks that are out or will be, by their start.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     starts: BTreeSet<(Time, u64)>,
 }
+
+fields!(Places { starts });
 
 impl Places {
     /// The first start at or after `wanted` at which fewer than `most` others are out.

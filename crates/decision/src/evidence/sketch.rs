@@ -15,7 +15,10 @@
 //! met. Why not the exact set: a dependency has thousands of callers, and only "one, a few
 //! or many" is asked.
 
-use crate::{Nanos, Time};
+use crate::{
+    Nanos, Time,
+    bytes::{Bytes, Corrupt, Reader},
+};
 
 /// Generations that a clock may go back.
 const BACK_MAX: u16 = 8;
@@ -33,6 +36,20 @@ impl<const WORDS: usize> Default for Sketch<WORDS> {
             bits: [[0; WORDS]; 2],
             generation: 0,
         }
+    }
+}
+
+impl<const WORDS: usize> Bytes for Sketch<WORDS> {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.bits.iter().for_each(|bits| bits.write(out));
+        self.generation.write(out);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self, Corrupt> {
+        Ok(Self {
+            bits: [Bytes::read(from)?, Bytes::read(from)?],
+            generation: Bytes::read(from)?,
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! How many bad calls one instance made within the fleet's window: ten buckets, of time or of
 //! the fleet's calls, exact to a bucket.
 
-use crate::{Time, policy::WindowSize};
+use crate::{Time, bytes::fields, policy::WindowSize};
 
 const BUCKETS: u64 = 10;
 
@@ -12,6 +12,12 @@ pub struct Trail {
     failures: [u16; BUCKETS as usize],
     slow: [u16; BUCKETS as usize],
 }
+
+fields!(Trail {
+    newest,
+    failures,
+    slow
+});
 
 /// Where in a window something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! have gone. So one that finds no place again, since the curve is slower than it looked, goes
 //! where there is room and not behind everybody, and no time stays empty.
 
-use crate::{Nanos, Time, evidence::mixed};
+use crate::{Nanos, Time, bytes::fields, evidence::mixed};
 
 const LENGTH: Nanos = Nanos::from_millis(250);
 /// Sixteen seconds; who would come later is spread beyond.
@@ -23,6 +23,8 @@ pub(super) struct Line {
     told: [u32; BUCKETS],
     beyond: u32,
 }
+
+fields!(Line { first, told, beyond } if |line| line.first <= u64::MAX / LENGTH.0);
 
 impl Line {
     pub fn new(now: Time) -> Self {

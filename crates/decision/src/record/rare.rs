@@ -8,6 +8,7 @@
 use super::{Change, Override, Record};
 use crate::{
     Nanos, Time,
+    bytes::fields,
     calendar::Calendar,
     policy,
     ramp::Ramp,
@@ -30,23 +31,25 @@ pub(super) struct Rare {
     /// While the dependency recovers.
     pub ramp: Option<Box<Ramp>>,
     /// No call goes before this time: the dependency asked the fleet to wait.
-    held_until: Time,
-    order: Option<Box<Override>>,
+    pub held_until: Time,
+    pub order: Option<Box<Override>>,
     /// Where callers name their calls.
-    replays: Option<Box<Replays>>,
+    pub replays: Option<Box<Replays>>,
     /// Until they are taken.
     changes: Vec<Change>,
     /// Under a policy that limits the rate.
-    rate: Rate,
-    silence: SilentSecond,
+    pub rate: Rate,
+    pub silence: SilentSecond,
 }
 
 /// The second of the last silence, and how much of it has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct SilentSecond {
+pub(super) struct SilentSecond {
     second: u32,
     counted: u32,
 }
+
+fields!(SilentSecond { second, counted });
 
 impl Rare {
     fn is_empty(&self) -> bool {
@@ -121,6 +124,15 @@ impl Record {
     /// What has happened since this was last called.
     pub fn take_changes(&mut self) -> Vec<Change> {
         (self.rare.as_mut()).map_or_else(Vec::new, |rare| std::mem::take(&mut rare.changes))
+    }
+
+    /// As if they had not been taken: they are told before what happens next.
+    pub fn put_back_changes(&mut self, mut changes: Vec<Change>) {
+        if !changes.is_empty() {
+            let rare = self.rare_mut();
+            changes.append(&mut rare.changes);
+            rare.changes = changes;
+        }
     }
 
     pub fn has_changes(&self) -> bool {

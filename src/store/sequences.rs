@@ -20,8 +20,9 @@ pub struct Sequences {
     shards: [Mutex<HashMap<u64, Seen>>; SHARDS],
 }
 
+/// The numbers of one instance.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+pub(super) struct Seen {
     highest: u64,
     /// Bit k: `highest - k` was seen.
     recent: u64,
@@ -40,20 +41,37 @@ impl Sequences {
         if shard.len() >= INSTANCES_MAX {
             forget_half(&mut shard);
         }
-        shard.insert(
-            instance,
-            Seen {
-                highest: sequence,
-                recent: 1,
-                at: now,
-            },
-        );
+        shard.insert(instance, Seen::first(sequence, now));
         true
     }
 }
 
 impl Seen {
-    fn note(&mut self, sequence: u64) -> bool {
+    pub fn first(sequence: u64, at: Time) -> Self {
+        Self {
+            highest: sequence,
+            recent: 1,
+            at,
+        }
+    }
+
+    /// As a store that is shared keeps it, without the time: its key has a lifetime.
+    pub fn to_bytes(self) -> Vec<u8> {
+        [self.highest.to_le_bytes(), self.recent.to_le_bytes()].concat()
+    }
+
+    /// `None`: the bytes are none of ours.
+    pub fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let (highest, recent) = bytes.split_first_chunk()?;
+        Some(Self {
+            highest: u64::from_le_bytes(*highest),
+            recent: u64::from_le_bytes(recent.try_into().ok()?),
+            at: Time::ORIGIN,
+        })
+    }
+
+    /// False: it was noted before.
+    pub fn note(&mut self, sequence: u64) -> bool {
         if sequence > self.highest {
             let ahead = sequence - self.highest;
             self.recent = if ahead < 64 {

@@ -1,0 +1,451 @@
+//! The records in Valkey or Redis, so that any number of replicas act as one: the *strict* path,
+//! on which every decision is swapped in before it is told.
+//!
+//! The rules stay here; the store has one verb (`swap.lua`), a compare-and-swap. Each replica
+//! keeps a copy of what it uses (`desk`) and rehearses rules on it; what they made of it is
+//! swapped in by whoever was first, and the others begin again with that. Nothing is decided on
+//! a copy alone: while the store does not answer, nothing is (`guard`).
+//!
+//! Flights run on the runtime that connected, not on their callers': a caller that hangs up
+//! ends no swap that others wait for.
+
+pub mod address;
+mod count;
+mod desk;
+mod guard;
+mod keeper;
+mod keys;
+mod link;
+mod script;
+
+use std::{
+    hash::BuildHasherDefault,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use dashmap::DashMap;
+use holdoff_decision::{Nanos, Time};
+use tokio::runtime::Handle;
+
+pub use self::address::Address;
+use self::{
+    count::Count,
+    desk::{Departure, Desk, Joined, Landing, Lifetimes},
+    guard::{Ended, Guard},
+    keys::{Keys, Place, SHARDS},
+    link::Link,
+    script::{Act, Call, Outcome, Reply, Version},
+};
+use super::{
+    Name, Notes, Seed, Slot, Store, StoreError, memory::AlreadyUniform, sequences::Seen, stored,
+};
+use crate::{clock::FleetClock, permit::DependencyId};
+
+/// Swaps that one rule may lose before it is refused.
+const TRIES: u32 = 100;
+/// Records that nobody drops are renewed long before it, by every replica that knows them.
+const PROTECTED: Duration = Duration::from_secs(7 * 86_400);
+/// Longer than any permit lives.
+const SHARD_KEPT: Duration = Duration::from_secs(30 * 86_400);
+/// Report numbers of an instance that is silent.
+const SEQUENCE_KEPT: Duration = Duration::from_secs(3_600);
+
+/// How a store is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// One command; then it is taken not to answer.
+    pub answer_within: Duration,
+    /// How long an idle record stays if nobody drops it.
+    pub kept_for: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            answer_within: Duration::from_millis(50),
+            kept_for: Duration::from_secs(1_800),
+        }
+    }
+}
+
+/// See the module. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct RedisStore {
+    shared: Arc<Shared>,
+}
+
+type Desks = DashMap<DependencyId, Arc<Mutex<Desk>>, BuildHasherDefault<AlreadyUniform>>;
+
+#[derive(Debug)]
+struct Shared {
+    link: Link,
+    keys: Keys,
+    timing: Timing,
+    clock: Arc<FleetClock>,
+    /// One a shard: the masters of a cluster fail alone.
+    guards: Vec<Guard>,
+    desks: Desks,
+    count: Count,
+    home: Handle,
+    permit_key: [u8; 16],
+    was_empty: bool,
+}
+
+impl RedisStore {
+    /// Connects, looks at the store's clock, and begins to keep what must not lapse. Must be
+    /// called on the runtime that the store is to live on.
+    ///
+    /// # Errors
+    /// In plain words, and without the password: why there is no store to be had.
+    pub async fn connect(
+        address: &Address,
+        timing: Timing,
+        fresh_permit_key: [u8; 16],
+    ) -> Result<Self, String> {
+        let failed = |error: ::redis::RedisError| format!("the store {address}: {error}");
+        let opened = tokio::time::timeout(2 * link::CONNECT_WITHIN, Link::open(address)).await;
+        let link = opened
+            .map_err(|_| format!("the store {address} does not answer"))?
+            .map_err(failed)?;
+        let keys = Keys::new(address.prefix());
+        let permit_key = keeper::permit_key(&link, &keys, fresh_permit_key).await;
+        let clock = Arc::new(FleetClock::new());
+        let now = clock.own();
+        let mut shared = Shared {
+            permit_key: permit_key.map_err(failed)?,
+            link,
+            keys,
+            timing,
+            guards: (0..SHARDS).map(|_| Guard::new(now)).collect(),
+            clock,
+            desks: DashMap::default(),
+            count: Count::default(),
+            home: Handle::current(),
+            was_empty: false,
+        };
+        let first = shared.look_at_clock().await;
+        shared.was_empty = !first.map_err(|error| format!("the store {address}: {error}"))?;
+        let shared = Arc::new(shared);
+        tokio::spawn(keeper::keep(Arc::downgrade(&shared)));
+        Ok(Self { shared })
+    }
+
+    /// That of the whole fleet.
+    pub fn clock(&self) -> Arc<FleetClock> {
+        Arc::clone(&self.shared.clock)
+    }
+
+    /// That of the whole fleet.
+    pub fn permit_key(&self) -> [u8; 16] {
+        self.shared.permit_key
+    }
+
+    /// Whether the store did not answer lately: for any of its shards.
+    pub fn is_away(&self) -> bool {
+        let now = self.shared.clock.own();
+        self.shared.guards.iter().any(|guard| guard.is_open(now))
+    }
+
+    /// What an operator should know of how the store is set up.
+    pub async fn warnings(&self) -> Vec<String> {
+        keeper::warnings(&self.shared.link).await
+    }
+}
+
+impl Shared {
+    fn desk(&self, id: DependencyId) -> Arc<Mutex<Desk>> {
+        if let Some(desk) = self.desks.get(&id) {
+            return Arc::clone(&desk);
+        }
+        Arc::clone(&self.desks.entry(id).or_default())
+    }
+
+    fn lifetimes(&self) -> Lifetimes {
+        Lifetimes {
+            usual_ms: millis(self.timing.kept_for),
+            protected_ms: millis(PROTECTED),
+        }
+    }
+
+    /// Asks the store once.
+    async fn ask(
+        &self,
+        place: &Place,
+        expected: &Version,
+        act: &Act,
+        epoch: u64,
+    ) -> Result<Reply, StoreError> {
+        let away = |why: String| StoreError::Unavailable(why);
+        let guard = &self.guards[(place.number % SHARDS) as usize];
+        let pass = guard
+            .enter(self.clock.own())
+            .ok_or_else(|| away("it did not answer lately".to_owned()))?;
+        let call = Call {
+            place,
+            expected,
+            act,
+            epoch,
+            shard_kept_for_ms: millis(SHARD_KEPT),
+        };
+        let within = self.timing.answer_within;
+        let answer = tokio::time::timeout(within, call.run(&self.link)).await;
+        let ended = match &answer {
+            Ok(Ok(_)) => Ended::Answered,
+            Ok(Err(error)) if script::is_refusal(error) => Ended::Answered,
+            Ok(Err(_)) | Err(_) => Ended::Failed,
+        };
+        guard.leave(pass, ended, self.clock.own());
+        match answer {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(error)) => Err(away(error.to_string())),
+            Err(_) => {
+                self.link.nothing_came().await;
+                Err(away(format!("no answer within {within:?}")))
+            }
+        }
+    }
+
+    /// Sends the draft of a desk, unless one is on its way.
+    fn dispatch(self: &Arc<Self>, id: DependencyId, desk: &Arc<Mutex<Desk>>, at: &mut Desk) {
+        if let Some(departure) = at.depart(self.lifetimes(), self.clock.now()) {
+            let flight = fly(Arc::clone(self), id, Arc::clone(desk), departure);
+            self.home.spawn(flight);
+        }
+    }
+}
+
+/// Carries drafts to the store until none is left.
+async fn fly(shared: Arc<Shared>, id: DependencyId, desk: Arc<Mutex<Desk>>, first: Departure) {
+    let place = shared.keys.record(id);
+    let mut next = Some(first);
+    while let Some(departure) = next {
+        let Departure {
+            expected,
+            act,
+            epoch,
+        } = &departure;
+        let reply = shared.ask(&place, expected, act, *epoch).await;
+        let mut at = locked(&desk);
+        let now = shared.clock.now();
+        at.land(reply.map(|reply| reply.outcome), now);
+        shared.count.note(id, at.slot().map(|slot| &slot.name));
+        next = at.depart(shared.lifetimes(), now);
+    }
+}
+
+impl Store for RedisStore {
+    async fn transact<R: Send>(
+        &self,
+        id: DependencyId,
+        namespace: &str,
+        seed: impl FnOnce(u64) -> Result<Seed, StoreError> + Send,
+        mut rule: impl FnMut(&mut Slot) -> R + Send,
+    ) -> Result<R, StoreError> {
+        let desk = self.shared.desk(id);
+        let mut maker = Maker {
+            namespace,
+            seed: Some(seed),
+            made: None,
+        };
+        for _ in 0..TRIES {
+            let joined = {
+                let mut at = locked(&desk);
+                let count = &self.shared.count;
+                let joined = at.join(
+                    |highest| maker.make(count, highest),
+                    |slot| drop(rule(slot)),
+                );
+                self.shared.dispatch(id, &desk, &mut at);
+                joined
+            };
+            let Joined { before, landing } = match joined {
+                Ok(joined) => joined,
+                Err(refused) => {
+                    self.leave(id, &desk);
+                    return Err(refused);
+                }
+            };
+            match (landing.await, before) {
+                (Ok(Landing::Swapped), Some(before)) => {
+                    return Ok(for_good(&desk, *before, &mut rule));
+                }
+                (Ok(Landing::Swapped | Landing::Again), _) => {}
+                (Ok(Landing::Failed(error)), _) => return Err(error),
+                (Err(_), _) => {
+                    let stopped = "this replica is stopping".to_owned();
+                    return Err(StoreError::Unavailable(stopped));
+                }
+            }
+        }
+        let lost = format!("others were faster {TRIES} times");
+        Err(StoreError::Unavailable(lost))
+    }
+
+    async fn note_sequence(
+        &self,
+        instance: u64,
+        sequence: u64,
+        now: Time,
+    ) -> Result<bool, StoreError> {
+        let place = self.shared.keys.sequence(instance);
+        // Most instances have sent a report before, so what they have is asked for first.
+        let mut expected: Version = Some("?".into());
+        let mut act = Act::Look;
+        for _ in 0..TRIES {
+            let reply = self.shared.ask(&place, &expected, &act, 0).await?;
+            let (version, seen) = match reply.outcome {
+                Outcome::Done(_) => return Ok(true),
+                Outcome::Other { version, bytes } => (Some(version), Seen::of_bytes(&bytes)),
+                Outcome::Absent { .. } => (None, None),
+            };
+            let seen = match seen {
+                Some(mut seen) => match seen.note(sequence) {
+                    true => seen,
+                    false => return Ok(false),
+                },
+                None => Seen::first(sequence, now),
+            };
+            expected = version;
+            act = Act::Put {
+                bytes: seen.to_bytes(),
+                kept_for_ms: millis(SEQUENCE_KEPT),
+            };
+        }
+        let lost = format!("others were faster {TRIES} times");
+        Err(StoreError::Unavailable(lost))
+    }
+
+    fn remembers(&self) -> bool {
+        !self.shared.was_empty
+    }
+
+    /// Shows the copies of this replica: what it uses, and what a sweep has found.
+    fn visit(&self, visit: &mut dyn FnMut(DependencyId, &Slot)) {
+        for desk in &self.shared.desks {
+            if let Some(slot) = locked(&desk).slot() {
+                visit(*desk.key(), slot);
+            }
+        }
+    }
+
+    /// Asks the store to drop them, unless somebody has used them meanwhile; and renews those
+    /// that must not lapse.
+    fn evict(&self, droppable: &mut dyn FnMut(&Slot) -> bool) -> Vec<Name> {
+        let mut dropped = Vec::new();
+        let mut gone = Vec::new();
+        for desk in &self.shared.desks {
+            let (id, at) = (*desk.key(), locked(desk.value()));
+            if !at.is_idle() {
+                continue;
+            }
+            match at.slot() {
+                Some(slot) if droppable(slot) => {
+                    dropped.push(slot.name.clone());
+                    let (version, epoch) = (at.version(), slot.record.breaker.epoch);
+                    gone.push((id, Some((version, epoch))));
+                }
+                Some(slot) if stored::is_protected(&slot.record, self.shared.clock.now()) => {
+                    let now = self.shared.clock.now();
+                    let every = Nanos::from(PROTECTED / 4);
+                    if at
+                        .kept_since()
+                        .is_none_or(|since| now.since(since) >= every)
+                    {
+                        let shared = Arc::clone(&self.shared);
+                        self.shared
+                            .home
+                            .spawn(async move { shared.renew(id).await });
+                    }
+                }
+                Some(_) => {}
+                None => gone.push((id, None)),
+            }
+        }
+        for (id, held) in gone {
+            self.shared.desks.remove(&id);
+            self.shared.count.note(id, None);
+            if let Some((version @ Some(_), epoch)) = held {
+                let shared = Arc::clone(&self.shared);
+                self.shared.home.spawn(async move {
+                    let place = shared.keys.record(id);
+                    // Where it fails, its lifetime ends it.
+                    let _ = shared.ask(&place, &version, &Act::Drop, epoch).await;
+                });
+            }
+        }
+        dropped
+    }
+
+    fn len(&self) -> usize {
+        self.shared.count.all()
+    }
+}
+
+impl RedisStore {
+    /// A name that may not be makes no desk.
+    fn leave(&self, id: DependencyId, desk: &Arc<Mutex<Desk>>) {
+        let at = locked(desk);
+        if at.slot().is_none() && at.is_idle() {
+            drop(at);
+            self.shared.desks.remove(&id);
+        }
+    }
+}
+
+/// Makes the slot of a record that is not there, once.
+struct Maker<'a, F> {
+    namespace: &'a str,
+    seed: Option<F>,
+    made: Option<Slot>,
+}
+
+impl<F: FnOnce(u64) -> Result<Seed, StoreError>> Maker<'_, F> {
+    fn make(&mut self, count: &Count, highest_epoch: u64) -> Result<Slot, StoreError> {
+        let first_epoch = highest_epoch.saturating_add(1);
+        if let Some(seed) = self.seed.take() {
+            let seed = seed(first_epoch)?;
+            count.has_room(self.namespace, seed.limits)?;
+            self.made = Some(Slot {
+                name: Name {
+                    namespace: count.shared_name(self.namespace),
+                    dependency: seed.dependency,
+                },
+                policy: seed.policy,
+                generation: seed.generation,
+                notes: Notes::default(),
+                record: seed.record,
+                beside: None,
+            });
+        }
+        let mut slot = self.made.clone().ok_or(StoreError::Unknown)?;
+        // Others may have made and lost it meanwhile.
+        slot.record.breaker.epoch = slot.record.breaker.epoch.max(first_epoch);
+        Ok(slot)
+    }
+}
+
+/// Applies a rule where it counts, to the state that it was swapped in from. What is local to
+/// this replica is lent to it: the candidate, and what is still to be told.
+fn for_good<R>(desk: &Mutex<Desk>, mut before: Slot, rule: &mut impl FnMut(&mut Slot) -> R) -> R {
+    let mut at = locked(desk);
+    if let Some(slot) = at.slot_mut() {
+        before.notes = slot.notes;
+        before.put_shadow(slot.take_shadow());
+        before.record.put_back_changes(slot.record.take_changes());
+    }
+    let result = rule(&mut before);
+    if let Some(slot) = at.slot_mut() {
+        slot.notes = before.notes;
+        slot.put_shadow(before.take_shadow());
+    }
+    result
+}
+
+fn locked(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
+    desk.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,372 @@
+//! One dependency at one replica: the copy of its record, the swap that is on its way, and the
+//! rules that wait for the next. Pure: it is told what the store said, and says what to ask it.
+//!
+//! ```text
+//! known  -- rule, rule, rule -->  draft  -- departs -->  flight  -- swapped -->  known
+//!   ^                               |                       |
+//!   +-------- everybody again ------+---- other version ----+
+//! ```
+//!
+//! At most one swap is on its way. Whoever comes meanwhile is applied to what that swap will
+//! have made, and leaves with the next: however many callers a dependency has, it costs one
+//! swap for each round trip. A swap that finds another version has changed nothing: all who
+//! built on the copy are told to begin again with what the store has, and each does so in its
+//! own task, so no rule outlives the caller that it borrows from.
+//!
+//! A rule is rehearsed on the draft and applied once more, where it counts, to the very state it
+//! was rehearsed on, when the swap has landed. Rules are pure, so it comes to the same.
+
+use holdoff_decision::{Nanos, Time, record::Change};
+use tokio::sync::oneshot;
+
+use super::script::{Act, Outcome, Version};
+use crate::store::{Run, Slot, StoreError, stored};
+
+/// A record that was used so lately was not dropped by anybody: the store has lost it.
+const NOT_DROPPED_WITHIN: Nanos = Nanos::from_secs(300);
+
+const NO_VERSION: &str = "?";
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Desk {
+    known: Known,
+    flight: Option<Flight>,
+    draft: Option<Draft>,
+}
+
+/// What the store had when it was last asked.
+#[derive(Debug, Default)]
+enum Known {
+    /// It was not asked, or nothing came.
+    #[default]
+    Nothing,
+    /// No record. No epoch of its shard was higher.
+    Absent {
+        highest_epoch: u64,
+    },
+    Held(Copy),
+}
+
+#[derive(Debug)]
+struct Copy {
+    slot: Box<Slot>,
+    version: Version,
+    /// Of the slot as the store has it.
+    bytes: Vec<u8>,
+    /// What was sent last may have arrived or not: the store is asked before it is built on.
+    is_doubtful: bool,
+    /// When the store was told to keep it; `None`: by others.
+    kept_since: Option<Time>,
+}
+
+#[derive(Debug)]
+struct Draft {
+    /// `None`: it only waits for what the store has.
+    slot: Option<Box<Slot>>,
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Debug)]
+struct Flight {
+    slot: Option<Box<Slot>>,
+    bytes: Vec<u8>,
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    told: oneshot::Sender<Landing>,
+    /// What this rule changed, for the case that its caller is gone.
+    changes: Vec<Change>,
+}
+
+/// What became of a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Landing {
+    Swapped,
+    /// Nothing: somebody was faster.
+    Again,
+    Failed(StoreError),
+}
+
+/// A rule that waits.
+#[derive(Debug)]
+pub struct Joined {
+    /// The state that it was rehearsed on; `None`: nothing was known, and it was not.
+    pub before: Option<Box<Slot>>,
+    pub landing: oneshot::Receiver<Landing>,
+}
+
+/// What is to be asked of the store.
+#[derive(Debug, PartialEq)]
+pub struct Departure {
+    pub expected: Version,
+    pub act: Act,
+    pub epoch: u64,
+}
+
+/// How long records are kept in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    pub usual_ms: u64,
+    /// Of those that no idleness may end.
+    pub protected_ms: u64,
+}
+
+impl Desk {
+    /// Rehearses a rule on what the next swap will make. `make` gives the slot of a record that
+    /// is not there, whose first epoch is above the one that it is given.
+    ///
+    /// # Errors
+    /// What `make` says.
+    pub fn join(
+        &mut self,
+        make: impl FnOnce(u64) -> Result<Slot, StoreError>,
+        rule: impl FnOnce(&mut Slot),
+    ) -> Result<Joined, StoreError> {
+        let (told, landing) = oneshot::channel();
+        if self.draft.is_none() {
+            let slot = match (&self.flight, &self.known) {
+                (Some(flight), _) => flight.slot.as_ref().map(|slot| Box::new(slot.copy())),
+                (None, Known::Nothing) => None,
+                (None, Known::Absent { highest_epoch }) => Some(Box::new(make(*highest_epoch)?)),
+                (None, Known::Held(copy)) if copy.is_doubtful => None,
+                (None, Known::Held(copy)) => Some(Box::new(copy.slot.copy())),
+            };
+            let waiting = Vec::new();
+            self.draft = Some(Draft { slot, waiting });
+        }
+        let Some(draft) = &mut self.draft else {
+            return Err(StoreError::Unavailable("no draft".to_owned()));
+        };
+        let before = draft.slot.as_ref().map(|slot| Box::new(slot.copy()));
+        let changes = match &mut draft.slot {
+            Some(slot) => {
+                slot.notes.set_run(Run::Rehearsal);
+                rule(slot);
+                slot.notes.set_run(Run::Counts);
+                slot.record.take_changes()
+            }
+            None => Vec::new(),
+        };
+        draft.waiting.push(Waiting { told, changes });
+        Ok(Joined { before, landing })
+    }
+
+    /// The draft leaves, if there is one and nothing is on its way.
+    pub fn depart(&mut self, lifetimes: Lifetimes, now: Time) -> Option<Departure> {
+        if self.flight.is_some() {
+            return None;
+        }
+        let Draft { slot, waiting } = self.draft.take()?;
+        let (expected, held) = match &self.known {
+            // No record has it, so whatever is there is told.
+            Known::Nothing => (Some(NO_VERSION.into()), &[][..]),
+            Known::Absent { .. } => (None, &[][..]),
+            Known::Held(copy) => (copy.version.clone(), &copy.bytes[..]),
+        };
+        let mut bytes = Vec::with_capacity(held.len() + 64);
+        let (act, epoch) = match &slot {
+            None => (Act::Look, 0),
+            Some(slot) => {
+                stored::write(slot, &mut bytes);
+                let act = match bytes == held && expected.is_some() {
+                    true => Act::Look,
+                    false => Act::Put {
+                        bytes: bytes.clone(),
+                        kept_for_ms: lifetimes.of(slot, now),
+                    },
+                };
+                (act, slot.record.breaker.epoch)
+            }
+        };
+        self.flight = Some(Flight {
+            slot,
+            bytes,
+            waiting,
+        });
+        Some(Departure {
+            expected,
+            act,
+            epoch,
+        })
+    }
+
+    /// The store has answered, or `Err`: nothing came.
+    pub fn land(&mut self, answer: Result<Outcome, StoreError>, now: Time) {
+        let Some(flight) = self.flight.take() else {
+            return;
+        };
+        match answer {
+            Ok(Outcome::Done(version)) => self.swapped(flight, version),
+            Ok(Outcome::Absent { highest_epoch }) => {
+                self.find_absent(highest_epoch, now);
+                self.everybody(flight, &Landing::Again);
+            }
+            Ok(Outcome::Other { version, bytes }) => {
+                let landing = match self.find_other(version, bytes) {
+                    Ok(()) => Landing::Again,
+                    Err(error) => Landing::Failed(error),
+                };
+                self.everybody(flight, &landing);
+            }
+            Err(error) => {
+                if let Known::Held(copy) = &mut self.known {
+                    copy.is_doubtful = true;
+                } else {
+                    self.known = Known::Nothing;
+                }
+                self.everybody(flight, &Landing::Failed(error));
+            }
+        }
+    }
+
+    fn swapped(&mut self, flight: Flight, version: Version) {
+        let landing = match flight.slot {
+            Some(slot) => {
+                self.hold(slot, version, flight.bytes);
+                Landing::Swapped
+            }
+            None => {
+                if let Known::Held(copy) = &mut self.known {
+                    copy.is_doubtful = false;
+                }
+                Landing::Again
+            }
+        };
+        for Waiting { told, changes } in flight.waiting {
+            // A caller that has gone leaves what it changed to be told with the next.
+            if told.send(landing.clone()).is_err()
+                && let Known::Held(copy) = &mut self.known
+            {
+                copy.slot.record.put_back_changes(changes);
+            }
+        }
+    }
+
+    /// The local part of the former copy goes on: policy and candidate.
+    fn hold(&mut self, mut slot: Box<Slot>, version: Version, bytes: Vec<u8>) {
+        if let Known::Held(copy) = &mut self.known {
+            slot.record
+                .put_back_changes(copy.slot.record.take_changes());
+            let shadow = copy.slot.take_shadow();
+            slot.put_shadow(shadow);
+            slot.name = copy.slot.name.clone();
+            slot.notes = copy.slot.notes;
+            if slot.generation == stored::UNRESOLVED {
+                slot.policy = copy.slot.policy.clone();
+                slot.generation = copy.slot.generation;
+            }
+        }
+        self.known = Known::Held(Copy {
+            slot,
+            version,
+            bytes,
+            is_doubtful: false,
+            kept_since: None,
+        });
+    }
+
+    /// Somebody dropped it, or it ended; or the store has lost it, and this copy is all there is.
+    fn find_absent(&mut self, highest_epoch: u64, now: Time) {
+        if let Known::Held(copy) = &mut self.known {
+            let record = &copy.slot.record;
+            if stored::is_protected(record, now)
+                || stored::is_fresh(record, NOT_DROPPED_WITHIN, now)
+            {
+                copy.version = None;
+                copy.is_doubtful = false;
+                return;
+            }
+        }
+        self.known = Known::Absent { highest_epoch };
+    }
+
+    /// # Errors
+    /// What the store has cannot be read.
+    fn find_other(&mut self, version: Box<str>, bytes: Vec<u8>) -> Result<(), StoreError> {
+        let number = |version: &str| version.parse::<u64>().unwrap_or(u64::MAX);
+        if let Known::Held(copy) = &mut self.known
+            && (copy.version.as_deref()).is_some_and(|ours| number(&version) < number(ours))
+        {
+            // Versions only rise: the store has lost what it had acknowledged, and this copy has
+            // not.
+            copy.version = Some(version);
+            copy.is_doubtful = false;
+            return Ok(());
+        }
+        let slot = stored::read(&bytes).map_err(|corrupt| {
+            StoreError::Unavailable(format!("a record in it cannot be read: {corrupt}"))
+        })?;
+        self.hold(Box::new(slot), Some(version), bytes);
+        Ok(())
+    }
+
+    /// All who built on the copy: those on their way and those who wait for the next.
+    fn everybody(&mut self, flight: Flight, landing: &Landing) {
+        let waits = self.draft.take().map(|draft| draft.waiting);
+        for Waiting { told, .. } in flight
+            .waiting
+            .into_iter()
+            .chain(waits.into_iter().flatten())
+        {
+            // Who is gone need not be told.
+            let _ = told.send(landing.clone());
+        }
+    }
+
+    /// The last known state, for those that look on; it may be old.
+    pub fn slot(&self) -> Option<&Slot> {
+        match &self.known {
+            Known::Held(copy) => Some(&copy.slot),
+            Known::Nothing | Known::Absent { .. } => None,
+        }
+    }
+
+    /// As [`Self::slot`]. What is changed there is local: policy, candidate, changes to tell.
+    pub fn slot_mut(&mut self) -> Option<&mut Slot> {
+        match &mut self.known {
+            Known::Held(copy) => Some(&mut copy.slot),
+            Known::Nothing | Known::Absent { .. } => None,
+        }
+    }
+
+    pub fn version(&self) -> Version {
+        match &self.known {
+            Known::Held(copy) => copy.version.clone(),
+            Known::Nothing | Known::Absent { .. } => None,
+        }
+    }
+
+    /// Whether nobody waits here.
+    pub fn is_idle(&self) -> bool {
+        self.flight.is_none() && self.draft.is_none()
+    }
+
+    /// When the store was told to keep it; `None`: not by us, or there is none.
+    pub fn kept_since(&self) -> Option<Time> {
+        match &self.known {
+            Known::Held(copy) => copy.kept_since,
+            Known::Nothing | Known::Absent { .. } => None,
+        }
+    }
+
+    pub fn keep_since(&mut self, now: Time) {
+        if let Known::Held(copy) = &mut self.known {
+            copy.kept_since = Some(now);
+        }
+    }
+}
+
+impl Lifetimes {
+    pub fn of(self, slot: &Slot, now: Time) -> u64 {
+        match stored::is_protected(&slot.record, now) {
+            true => self.protected_ms,
+            false => self.usual_ms,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,414 @@
+//! Replicas over one store are one coordinator: leases, trips, permits, answers given again and
+//! numbered reports; and a store changes nothing about what is decided.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::UNIX_EPOCH,
+};
+
+use holdoff::{
+    clock::Clock,
+    coordinator::{Caller, Coordinator, Decision, Entry, Inquiry, Key, Made, Parts, Subject},
+    durable::{Durable, PermitKey, Start},
+    entropy::Entropy,
+    permit::PermitCodec,
+    store::{MemoryStore, RedisStore, Store},
+};
+use holdoff_decision::{
+    DenialReason, Nanos, Outcome, OutcomeKind, Priority, Reported, State, Tally, Time,
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+use crate::{
+    harness::{ORIGIN, source},
+    stores::{Make, Server, connect},
+};
+
+const FAIL: Outcome = Outcome::of(OutcomeKind::Failure);
+const OK: Outcome = Outcome::of(OutcomeKind::Success);
+const PERMIT_KEY: [u8; 16] = [7; 16];
+
+/// A replica with a clock that the test moves.
+async fn replica<S: Store>(store: S, clock: &Arc<AtomicU64>, seed: u64) -> Coordinator<S> {
+    let mut opened = Durable::in_memory(Start {
+        wall_now: UNIX_EPOCH,
+        fresh_permit_key: PermitKey(PERMIT_KEY),
+    });
+    opened.state.boot = 1;
+    let parts = Parts {
+        store,
+        clock: Clock::Manual(Arc::clone(clock)),
+        entropy: Entropy::seeded(seed),
+        opened,
+    };
+    let begun = Coordinator::start(parts, vec![source(POLICIES)]).await;
+    begun.expect("the policies are valid").coordinator
+}
+
+const POLICIES: &str = "\
+version: 1
+namespaces:
+  default:
+    defaults:
+      budget: {floor_per_second: 50}
+      breaker: {spread: 0s}
+    dependencies:
+      \"window*\": {breaker: {window: 20, min_calls: 5, consecutive_failures: 6}}
+      \"rated*\": {rate: {per_second: 50, burst: 10, max_wait: 200ms}}
+      \"held*\": {pushback: {scope: dependency}}
+";
+
+fn caller(instance: &str) -> Caller<'_> {
+    Caller {
+        service: "shop",
+        instance,
+    }
+}
+
+fn inquiry<'a>(dependency: &'a str, instance: &'a str, subject: Subject<'a>) -> Inquiry<'a> {
+    Inquiry {
+        key: Key {
+            namespace: "default",
+            dependency,
+        },
+        caller: caller(instance),
+        subject,
+        call_id: "",
+        idempotent: true,
+        time_left: None,
+        cost: 1,
+        priority: Priority::Normal,
+    }
+}
+
+async fn first<S: Store>(on: &Coordinator<S>, dependency: &str) -> Decision {
+    let asked = on
+        .acquire(&inquiry(dependency, "one", Subject::First))
+        .await;
+    asked.unwrap()
+}
+
+async fn report<S: Store>(on: &Coordinator<S>, decision: &Decision, outcome: Outcome) -> Reported {
+    let permit = decision.permit.as_ref().expect("it was granted");
+    let entries = [Entry::Permit(permit, outcome)];
+    on.report("default", caller("one"), &entries, 0)
+        .await
+        .unwrap()[0]
+}
+
+fn denied(decision: &Decision) -> Option<DenialReason> {
+    let verdict = decision.answer.verdict.as_ref();
+    verdict.err().map(|denial| denial.reason)
+}
+
+struct Pair {
+    _server: Server,
+    clock: Arc<AtomicU64>,
+    one: Arc<Coordinator<RedisStore>>,
+    two: Arc<Coordinator<RedisStore>>,
+}
+
+impl Pair {
+    async fn start(make: Make) -> Self {
+        let server = Server::start(make, &[]);
+        let clock = Arc::new(AtomicU64::new(ORIGIN));
+        let one = replica(connect(&server.url()).await, &clock, 1).await;
+        let two = replica(connect(&server.url()).await, &clock, 2).await;
+        // Where nobody knows of a run before, no probe is leased for one lease time.
+        let pair = Self {
+            _server: server,
+            clock,
+            one: Arc::new(one),
+            two: Arc::new(two),
+        };
+        pair.pass(60_000);
+        pair
+    }
+
+    fn pass(&self, ms: u64) {
+        self.clock.fetch_add(ms * 1_000_000, Ordering::SeqCst);
+    }
+
+    /// Opens the breaker with failures that either replica is told of.
+    async fn trip(&self, dependency: &str) {
+        for at in 0..5 {
+            let decision = first(&*self.one, dependency).await;
+            let told = match at % 2 {
+                0 => report(&*self.two, &decision, FAIL).await,
+                _ => report(&*self.one, &decision, FAIL).await,
+            };
+            assert_eq!(told, Reported::Ok);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_trip_at_one_replica_is_seen_by_the_other() {
+    let pair = Pair::start(Make::Redis).await;
+    pair.trip("payments").await;
+    for decision in [
+        first(&*pair.one, "payments").await,
+        first(&*pair.two, "payments").await,
+    ] {
+        assert_eq!(denied(&decision), Some(DenialReason::BreakerOpen));
+        assert_eq!(
+            (decision.answer.state, decision.answer.epoch),
+            (State::Open, 2)
+        );
+    }
+}
+
+#[tokio::test]
+async fn exactly_one_probe_is_leased_over_both_replicas_in_every_race() {
+    let pair = Pair::start(Make::Valkey).await;
+    for round in 0..40 {
+        let dependency = format!("raced-{round}");
+        pair.trip(&dependency).await;
+        pair.pass(10_001);
+        let askers: Vec<_> = (0..16)
+            .map(|asker| {
+                let on = match asker % 2 {
+                    0 => Arc::clone(&pair.one),
+                    _ => Arc::clone(&pair.two),
+                };
+                let dependency = dependency.clone();
+                tokio::spawn(async move { first(&*on, &dependency).await })
+            })
+            .collect();
+        let mut granted = Vec::new();
+        for asker in askers {
+            let decision = asker.await.unwrap();
+            match denied(&decision) {
+                None => granted.push(decision),
+                Some(reason) => assert_eq!(reason, DenialReason::ProbeInProgress),
+            }
+        }
+        assert_eq!(granted.len(), 1, "round {round}");
+        assert_eq!(report(&*pair.two, &granted[0], OK).await, Reported::Ok);
+        let next = first(&*pair.one, &dependency).await;
+        assert_eq!(denied(&next), None, "the lease is free again");
+    }
+}
+
+#[tokio::test]
+async fn a_permit_of_one_replica_counts_once_at_either() {
+    let pair = Pair::start(Make::Redis).await;
+    let decision = first(&*pair.one, "payments").await;
+    assert_eq!(report(&*pair.two, &decision, FAIL).await, Reported::Ok);
+    for on in [&pair.one, &pair.two] {
+        assert_eq!(report(&**on, &decision, FAIL).await, Reported::Duplicate);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_given_again_by_the_other_replica() {
+    let pair = Pair::start(Make::Redis).await;
+    let again = |on: Arc<Coordinator<RedisStore>>| async move {
+        let mut asked = inquiry("payments", "one", Subject::First);
+        asked.call_id = "call-7";
+        on.acquire(&asked).await.unwrap()
+    };
+    let answer = again(Arc::clone(&pair.one)).await;
+    let repeated = again(Arc::clone(&pair.two)).await;
+    assert_eq!(answer.permit, repeated.permit);
+    assert_eq!(answer.answer.verdict, repeated.answer.verdict);
+}
+
+#[tokio::test]
+async fn a_numbered_report_counts_once_over_both_replicas() {
+    let pair = Pair::start(Make::Redis).await;
+    let counts = Tally {
+        epoch: 1,
+        first_attempts: 3,
+        successes: 3,
+        ..Tally::default()
+    };
+    let entries = [Entry::Tally("payments", counts)];
+    for (on, told) in [
+        (&pair.one, Reported::Ok),
+        (&pair.two, Reported::Duplicate),
+        (&pair.one, Reported::Duplicate),
+    ] {
+        let reported = on.report("default", caller("one"), &entries, 12).await;
+        assert_eq!(reported.unwrap(), [told]);
+    }
+}
+
+#[tokio::test]
+async fn a_burst_at_both_replicas_is_one_trip_that_is_told_once() {
+    let pair = Pair::start(Make::Redis).await;
+    let mut permits = Vec::new();
+    for _ in 0..40 {
+        permits.push(first(&*pair.one, "payments").await);
+    }
+    let reports: Vec<_> = (permits.into_iter().enumerate())
+        .map(|(at, decision)| {
+            let on = match at % 2 {
+                0 => Arc::clone(&pair.one),
+                _ => Arc::clone(&pair.two),
+            };
+            tokio::spawn(async move { report(&*on, &decision, FAIL).await })
+        })
+        .collect();
+    let mut counted = 0;
+    for told in reports {
+        match told.await.unwrap() {
+            Reported::Ok => counted += 1,
+            other => assert_eq!(other, Reported::StaleEpoch),
+        }
+    }
+    assert_eq!(
+        counted, 5,
+        "five trip it, and the others are of the epoch before"
+    );
+    let mut trips = 0;
+    for on in [&pair.one, &pair.two] {
+        let told = tokio::time::timeout(std::time::Duration::ZERO, on.events().handed_over());
+        let events = told.await.unwrap_or_default();
+        let tripped = holdoff::coordinator::EventKind::Tripped;
+        trips += events.iter().filter(|event| event.kind == tripped).count();
+    }
+    assert_eq!(trips, 1);
+    assert_eq!(first(&*pair.two, "payments").await.answer.epoch, 2);
+}
+
+/// The same questions at the same times with the same draws, on memory and on a real server.
+#[tokio::test]
+async fn a_hundred_thousand_operations_are_decided_on_a_server_as_in_memory() {
+    let server = Server::start(Make::Redis, &[]);
+    let parts: Vec<_> = (0..4_u64)
+        .map(|part| {
+            let url = format!("{}?prefix=part{part}:", server.url());
+            tokio::spawn(async move { differ(&url, part, 25_000).await })
+        })
+        .collect();
+    let mut kinds = BTreeSet::new();
+    for part in parts {
+        kinds.extend(part.await.unwrap());
+    }
+    assert!(kinds.len() >= 9, "the story is too tame: {kinds:?}");
+}
+
+/// Names of different shards: there, first epochs are the same as in memory.
+fn names() -> Vec<String> {
+    let codec = PermitCodec::new(PERMIT_KEY, 1);
+    let mut shards = BTreeSet::new();
+    ["plain", "window", "rated", "held"]
+        .iter()
+        .flat_map(|kind| (0..20).map(move |at| format!("{kind}{at}")))
+        .filter(|name| shards.insert(codec.dependency("default", name).0 % 64))
+        .step_by(5)
+        .collect()
+}
+
+async fn differ(url: &str, seed: u64, operations: u32) -> BTreeSet<String> {
+    let clock = Arc::new(AtomicU64::new(ORIGIN));
+    let memory = replica(MemoryStore::default(), &clock, seed).await;
+    let server = replica(connect(url).await, &clock, seed).await;
+    let mut random = StdRng::seed_from_u64(seed);
+    let names = names();
+    let instances = ["one", "two", "three"];
+    let mut permits: Vec<bytes::Bytes> = Vec::new();
+    let mut kinds = BTreeSet::new();
+    let mut healthy = true;
+    for operation in 0..operations {
+        clock.fetch_add(random.random_range(0..60) * 1_000_000, Ordering::SeqCst);
+        if operation % 400 == 0 {
+            healthy = random.random_range(0..3) > 0;
+        }
+        let dependency = &*names[random.random_range(0..names.len())];
+        let instance = instances[random.random_range(0..instances.len())];
+        let outcome = outcome(&mut random, healthy);
+        let permit = match permits.len() {
+            0 => None,
+            many => Some(permits.swap_remove(random.random_range(0..many))),
+        };
+        let what = random.random_range(0..10);
+        if let (3..9, Some(permit)) = (what, &permit) {
+            if what < 6 {
+                let entries = [Entry::Permit(permit, outcome)];
+                let told = memory
+                    .report("default", caller(instance), &entries, 0)
+                    .await;
+                let same = server
+                    .report("default", caller(instance), &entries, 0)
+                    .await;
+                let (told, same) = (told.unwrap(), same.unwrap());
+                assert_eq!(told, same, "operation {operation} of {seed}");
+                kinds.insert(format!("{told:?}"));
+                continue;
+            }
+            let subject = Subject::Retry {
+                attempt: random.random_range(2..4),
+                made: Made::Permit(permit),
+                outcome,
+            };
+            let asked = inquiry(dependency, instance, subject);
+            let one = memory.acquire(&asked).await;
+            let two = server.acquire(&asked).await;
+            let both = (one, two);
+            match both {
+                (Ok(one), Ok(two)) => {
+                    same_decision(&one, &two, &mut kinds, operation);
+                    permits.extend(one.permit);
+                }
+                (one, two) => {
+                    assert_eq!(format!("{:?}", one.err()), format!("{:?}", two.err()));
+                }
+            }
+            continue;
+        }
+        let asked = inquiry(dependency, instance, Subject::First);
+        let one = memory.acquire(&asked).await.unwrap();
+        let two = server.acquire(&asked).await.unwrap();
+        same_decision(&one, &two, &mut kinds, operation);
+        permits.extend(permit);
+        permits.extend(one.permit);
+        permits.truncate(64);
+    }
+    kinds
+}
+
+fn same_decision(one: &Decision, two: &Decision, kinds: &mut BTreeSet<String>, at: u32) {
+    assert_eq!(one.answer, two.answer, "operation {at}");
+    assert_eq!(one.permit, two.permit, "operation {at}");
+    kinds.insert(match &one.answer.verdict {
+        Ok(grant) if grant.probe => "probe".to_owned(),
+        Ok(_) => "grant".to_owned(),
+        Err(denial) => format!("{:?}", denial.reason),
+    });
+}
+
+fn outcome(random: &mut StdRng, healthy: bool) -> Outcome {
+    let kind = match (random.random_range(0..20), healthy) {
+        (0, _) => OutcomeKind::Timeout,
+        (1, _) => OutcomeKind::Ignored,
+        (2, _) => OutcomeKind::NotSent,
+        (3..16, false) | (3, true) => OutcomeKind::Failure,
+        _ => OutcomeKind::Success,
+    };
+    Outcome {
+        latency: Some(Nanos::from_millis(random.random_range(1..200))),
+        pushback: (random.random_range(0..40) == 0).then(|| Nanos::from_millis(400)),
+        ..Outcome::of(kind)
+    }
+}
+
+/// Times of another clock than the store's would be harmless too, as far as one replica goes.
+#[tokio::test]
+async fn the_fleets_clock_is_the_stores() {
+    let server = Server::start(Make::Redis, &[]);
+    let (one, two) = (connect(&server.url()).await, connect(&server.url()).await);
+    let (secs, micros): (u64, u64) = redis::cmd("TIME").query(&mut server.connection()).unwrap();
+    let of_store = Time(secs * 1_000_000_000 + micros * 1_000);
+    for clock in [one.clock(), two.clock()] {
+        let apart = clock.now().0.abs_diff(of_store.0);
+        assert!(apart < Nanos::from_secs(2).0, "{apart} ns");
+    }
+    assert_eq!(one.permit_key(), two.permit_key());
+    assert!(two.remembers(), "the first has been there");
+}

@@ -1,0 +1,213 @@
+//! Real servers for the tests of the shared store: each on a free port, in a folder of its own,
+//! ended by its process id. `tests/stores` installs them.
+
+use std::{
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use holdoff::store::redis::{Address, RedisStore, Timing};
+use tempfile::TempDir;
+
+/// Machines that run tests are busy; what is tested of deadlines sets its own.
+pub const PATIENT: Timing = Timing {
+    answer_within: Duration::from_secs(10),
+    kept_for: Duration::from_secs(1_800),
+};
+const STARTS_WITHIN: Duration = Duration::from_secs(20);
+
+/// One server process.
+pub struct Server {
+    pub port: u16,
+    child: Child,
+    _folder: TempDir,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Make {
+    Redis,
+    Valkey,
+}
+
+impl Make {
+    fn binary(self) -> PathBuf {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let found = match self {
+            Self::Redis => ["/usr/bin", "/usr/local/bin"]
+                .map(|folder| Path::new(folder).join("redis-server"))
+                .into_iter()
+                .find(|path| path.exists()),
+            Self::Valkey => Some(root.join("target/stores/valkey-server")).filter(|it| it.exists()),
+        };
+        found.unwrap_or_else(|| panic!("there is no {self:?} server: run `bash tests/stores`"))
+    }
+}
+
+impl Server {
+    pub fn start(make: Make, more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let child = Command::new(make.binary())
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--appendonly", "no", "--dir"])
+            .arg(folder.path())
+            .args(more)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut server = Self {
+            port,
+            child,
+            _folder: folder,
+        };
+        server.wait();
+        server
+    }
+
+    /// A Sentinel that watches `master` under the name `primary`.
+    pub fn sentinel(master: u16) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let settings = folder.path().join("sentinel.conf");
+        let text = format!(
+            "port {port}\nbind 127.0.0.1\nsentinel monitor primary 127.0.0.1 {master} 1\n\
+             sentinel down-after-milliseconds primary 1000\n"
+        );
+        std::fs::write(&settings, text).unwrap();
+        let child = Command::new(Make::Redis.binary())
+            .arg(&settings)
+            .arg("--sentinel")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut server = Self {
+            port,
+            child,
+            _folder: folder,
+        };
+        server.wait();
+        server
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// A connection of the test's own.
+    pub fn connection(&self) -> redis::Connection {
+        let client = redis::Client::open(self.url()).unwrap();
+        client.get_connection().unwrap()
+    }
+
+    fn wait(&mut self) {
+        let begun = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none(), "a server ended at once: {ended:?}");
+            assert!(begun.elapsed() < STARTS_WITHIN, "a server does not listen");
+            pause();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Three masters with all slots among them.
+pub struct Cluster {
+    pub servers: Vec<Server>,
+}
+
+impl Cluster {
+    pub fn start() -> Self {
+        let servers: Vec<Server> = (0..3)
+            .map(|_| {
+                let bus = free_port().to_string();
+                let more = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+                Server::start(Make::Redis, &more)
+            })
+            .collect();
+        for (at, server) in servers.iter().enumerate() {
+            let mut connection = server.connection();
+            let (first, last) = (at * 5_462, (at * 5_462 + 5_461).min(16_383));
+            let slots = redis::cmd("CLUSTER")
+                .arg("ADDSLOTSRANGE")
+                .arg(first)
+                .arg(last)
+                .query::<()>(&mut connection);
+            slots.unwrap();
+            let epoch = redis::cmd("CLUSTER")
+                .arg("SET-CONFIG-EPOCH")
+                .arg(at + 1)
+                .query::<()>(&mut connection);
+            epoch.unwrap();
+        }
+        let cluster = Self { servers };
+        for server in &cluster.servers[1..] {
+            let bus = cluster.bus(&cluster.servers[0]);
+            let met = redis::cmd("CLUSTER")
+                .arg("MEET")
+                .arg("127.0.0.1")
+                .arg(cluster.servers[0].port)
+                .arg(bus)
+                .query::<()>(&mut server.connection());
+            met.unwrap();
+        }
+        cluster.wait();
+        cluster
+    }
+
+    fn bus(&self, server: &Server) -> u16 {
+        let told: Vec<String> = redis::cmd("CONFIG")
+            .arg("GET")
+            .arg("cluster-port")
+            .query(&mut server.connection())
+            .unwrap();
+        told[1].parse().unwrap()
+    }
+
+    fn wait(&self) {
+        let begun = Instant::now();
+        let is_whole = |server: &Server| {
+            let info: String = redis::cmd("CLUSTER")
+                .arg("INFO")
+                .query(&mut server.connection())
+                .unwrap();
+            info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
+        };
+        while !self.servers.iter().all(is_whole) {
+            assert!(begun.elapsed() < STARTS_WITHIN, "the cluster does not form");
+            pause();
+        }
+    }
+
+    pub fn url(&self) -> String {
+        let hosts: Vec<String> = (self.servers.iter())
+            .map(|server| format!("127.0.0.1:{}", server.port))
+            .collect();
+        format!("redis-cluster://{}", hosts.join(","))
+    }
+}
+
+pub async fn connect(url: &str) -> RedisStore {
+    let address: Address = url.parse().unwrap();
+    let store = RedisStore::connect(&address, PATIENT, [7; 16]).await;
+    store.unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+#[allow(clippy::disallowed_methods, reason = "a real process is waited for")]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(20));
+}
