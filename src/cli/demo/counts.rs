@@ -114,7 +114,7 @@ impl Counts {
 
     /// The places that lie in a stretch of time.
     pub fn spread(&self, from: Duration, to: Duration) -> Spread {
-        let mut due: Vec<Duration> = self.due.iter().copied().collect();
+        let mut due = self.due.clone();
         due.retain(|at| (from..to).contains(at));
         due.sort_unstable();
         let (Some(first), Some(last)) = (due.first(), due.last()) else {
