@@ -20,6 +20,7 @@ mod bench;
 mod check;
 mod comparison;
 mod connection;
+mod demo;
 mod escape;
 mod events;
 mod exec;
@@ -117,6 +118,7 @@ enum Command {
     Policy(policy::PolicyArgs),
     Replay(replay::ReplayArgs),
     Bench(bench::BenchArgs),
+    Demo(demo::DemoArgs),
     Simulate(simulate::SimulateArgs),
     Healthcheck(healthcheck::HealthcheckArgs),
     Token(token::TokenArgs),
@@ -194,6 +196,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Command::Token(args) => token::run(&context, args),
         Command::Replay(args) => replay::run(&context, args),
         Command::Simulate(args) => simulate::run(&context, &args),
+        Command::Demo(args) => demo::run(&context, &args),
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -227,6 +230,7 @@ async fn call(context: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Replay(args) => replay::run(context, args),
         Command::Serve(args) => serve::run(args),
         Command::Simulate(args) => simulate::run(context, &args),
+        Command::Demo(args) => demo::run(context, &args),
         Command::Token(args) => token::run(context, args),
         Command::Completions(args) => Ok(completions(&args)),
     }

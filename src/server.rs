@@ -57,11 +57,28 @@ const HEALTH_TOLD_FOR: Duration = Duration::from_millis(500);
 /// Calls in flight on one connection.
 const STREAMS_MAX: u32 = 1_024;
 
-/// Serves until SIGTERM or SIGINT.
+/// Serves until SIGTERM or SIGINT, and prints where it listens.
 ///
 /// # Errors
 /// In plain words: what could not be opened, read or listened on, and what to do.
 pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
+    run_until(
+        settings,
+        || StopSignals::heard().map(StopSignals::asked),
+        announce,
+    )
+}
+
+/// Serves until a stop is asked for. `stop_asked` makes the future that says so, on the runtime
+/// of the service; `tell` is told where it listens, gRPC and HTTP, once that future is there.
+///
+/// # Errors
+/// As [`run`], and what the two return.
+pub fn run_until<Asked: Future<Output = ()>>(
+    settings: ServeSettings,
+    stop_asked: impl FnOnce() -> std::io::Result<Asked>,
+    tell: impl FnOnce(SocketAddr, Option<SocketAddr>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     gate::check(&settings)?;
     let main = Builder::new_current_thread().enable_all().build()?;
     let listeners = listen::many(settings.listen, settings.workers.get())
@@ -95,11 +112,11 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
                 entropy: Entropy::System,
                 opened,
             };
-            run_on(&settings, sources, parts, listening)
+            run_on(&settings, sources, parts, listening, stop_asked, tell)
         }
         StoreSettings::Shared(address) => {
             let parts = share(address, opened, &listening.main)?;
-            run_on(&settings, sources, parts, listening)
+            run_on(&settings, sources, parts, listening, stop_asked, tell)
         }
     }
 }
@@ -134,11 +151,13 @@ fn share(
     })
 }
 
-fn run_on<S: Store>(
+fn run_on<S: Store, Asked: Future<Output = ()>>(
     settings: &ServeSettings,
     sources: Vec<Source>,
     parts: Parts<S>,
     listening: Listening,
+    stop_asked: impl FnOnce() -> std::io::Result<Asked>,
+    tell: impl FnOnce(SocketAddr, Option<SocketAddr>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let Listening {
         main,
@@ -172,8 +191,8 @@ fn run_on<S: Store>(
     let pulse = systemd::Pulse::asked(listeners.sockets.len());
     let workers = spawn_workers(listeners.sockets, &coordinator, &gate, &stopped, &pulse)?;
     // Who reads where it listens may ask it to stop at once.
-    let asked = main.block_on(async { StopSignals::heard() })?;
-    announce(grpc_at, http_at)?;
+    let asked = main.block_on(async { stop_asked() })?;
+    tell(grpc_at, http_at)?;
     systemd::ready(grpc_at, http_at);
     if let Some(pulse) = pulse {
         main.spawn(systemd::alive(pulse));
@@ -403,12 +422,19 @@ impl StopSignals {
             interrupt: signal(SignalKind::interrupt())?,
         })
     }
+
+    async fn asked(mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 async fn until_stopped<S: Store>(
     coordinator: &Arc<Coordinator<S>>,
     serve_http: impl Future<Output = anyhow::Result<()>>,
-    mut asked: StopSignals,
+    asked: impl Future<Output = ()>,
     stop: watch::Sender<bool>,
 ) -> anyhow::Result<()> {
     tokio::select! {
@@ -417,8 +443,7 @@ async fn until_stopped<S: Store>(
         () = coordinator.drop_idle() => {}
         () = look_through_audit(coordinator) => {}
         served = serve_http => served?,
-        _ = asked.terminate.recv() => {}
-        _ = asked.interrupt.recv() => {}
+        () = asked => {}
     }
     tracing::info!("stopping");
     // Every receiver may be gone already.

@@ -244,7 +244,7 @@ fn store(text: &str) -> Result<StoreSettings, String> {
     }
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub fn address(text: &str) -> Result<SocketAddr, String> {
     let numeric = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),
         None => text.to_owned(),
@@ -254,7 +254,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| "is no address such as 127.0.0.1:7460 or [::1]:7460".to_owned())
 }
 
-fn address_or_off(text: &str) -> Result<Http, String> {
+pub fn address_or_off(text: &str) -> Result<Http, String> {
     match text {
         "off" => Ok(Http::Off),
         text => address(text).map(Http::At),

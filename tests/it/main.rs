@@ -4,11 +4,13 @@
 mod acquire;
 mod admission;
 mod bad_input;
+mod book;
 mod candidates;
 mod collector;
 mod concurrency;
 mod contract;
 mod dashboard;
+mod demo;
 mod envoy;
 mod fleet;
 mod granting;

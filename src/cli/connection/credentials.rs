@@ -79,7 +79,6 @@ impl CredentialArgs {
 
 impl Server {
     /// Without credentials.
-    #[cfg(test)]
     pub fn at(url: &str) -> Self {
         Self {
             url: url.to_owned(),
