@@ -162,12 +162,16 @@ impl Feed {
         let mut state = self.locked();
         let (from, to) = (state.version, state.version + 1);
         let (mut moved, mut counted) = (Vec::new(), Vec::new());
+        let mut listed = state.rows.len();
         for line in changes.lines {
             match state.rows.get(&line.name) {
                 Some(entry) if *entry.json == *line.json => {}
                 Some(entry) if entry.state == line.state => counted.push((entry.version, line)),
                 Some(_) => moved.push(line),
-                None if has_room(state.rows.len(), line.state) => moved.push(line),
+                None if has_room(listed, line.state) => {
+                    listed += 1;
+                    moved.push(line);
+                }
                 None => {}
             }
         }
@@ -330,7 +334,7 @@ mod tests {
         Line {
             name: name.into(),
             state,
-            json: format!("{{\"name\":\"{name}\",\"calls\":{calls}}}"),
+            json: format!("{{\"name\":\"{name}\",\"state\":\"{state}\",\"calls\":{calls}}}"),
         }
     }
 

@@ -304,7 +304,12 @@ impl Calendar {
         let slot = self.grid.slot().0;
         let first = now.0 / slot;
         let pages = self.pages.range(first / PAGE..);
-        let slots = pages.flat_map(|(page, of)| (page * PAGE..).zip(of.used));
+        let slots = pages.flat_map(|(page, of)| {
+            of.used
+                .into_iter()
+                .zip(0..)
+                .map(move |(used, at)| (page * PAGE + at, used))
+        });
         slots
             .filter(move |(number, used)| *number >= first && *used > 0)
             .map(move |(number, used)| (Time(number.saturating_mul(slot)), used))
