@@ -43,6 +43,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod token;
+mod watch;
 mod words;
 
 const AFTER: &str = "\
@@ -101,6 +102,7 @@ enum Command {
     Exec(exec::ExecArgs),
     Check(check::CheckArgs),
     Status(status::StatusArgs),
+    Watch(watch::WatchArgs),
     /// Forces a breaker open: no call passes.
     Open(overrides::SetArgs),
     /// Forces a breaker closed: it stops no call; budget, rate and deadline still hold.
@@ -214,6 +216,7 @@ async fn call(context: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Exec(args) => exec::run(context, args).await,
         Command::Check(args) => check::run(context, args).await,
         Command::Status(args) => status::run(context, args).await,
+        Command::Watch(args) => watch::run(context, args).await,
         Command::Open(args) => overrides::set(context, OverrideKind::ForceOpen, args).await,
         Command::Close(args) => overrides::set(context, OverrideKind::ForceClosed, args).await,
         Command::Release(args) => overrides::release(context, args).await,
