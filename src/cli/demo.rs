@@ -78,8 +78,8 @@ pub struct DemoArgs {
     /// Where the dashboard is served, on loopback; `off`: nowhere
     #[arg(long, value_name = "HOST:PORT|off", default_value = "127.0.0.1:0", value_parser = address_or_off)]
     http: Http,
-    /// How many clients
-    #[arg(long, value_name = "NUMBER", default_value_t = 40, value_parser = clap::value_parser!(u32).range(4..=500))]
+    /// How many clients; fewer would be too few to see them spread
+    #[arg(long, value_name = "NUMBER", default_value_t = 40, value_parser = clap::value_parser!(u32).range(20..=500))]
     clients: u32,
     /// What the dependency and the pauses of the clients are drawn from; the service draws its own
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]

@@ -133,7 +133,7 @@ fn what_would_be_no_demo_is_refused_by_name() {
             2,
             "--http 192.0.2.1:80",
         ),
-        (vec!["--clients", "3"], "0", 2, "4..=500"),
+        (vec!["--clients", "19"], "0", 2, "20..=500"),
         (vec!["--once", "--duration", "1s"], "0", 2, "--duration"),
         (vec!["--listen", &*busy_at], "0", 1, &*busy_at),
         (vec![], "1", 2, "HOLDOFF_BYPASS"),

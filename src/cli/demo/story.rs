@@ -11,8 +11,8 @@ use super::{
     course::Phase,
 };
 
-/// So many places in a row show that a return is spread.
-const SPREAD_MIN: usize = 5;
+/// So many places at different times show that a return is spread.
+const SPREAD_MIN: usize = 3;
 /// Refusals that show how an open breaker answers.
 const REFUSALS_MIN: u64 = 5;
 /// After a hold its places are looked at for so long.
