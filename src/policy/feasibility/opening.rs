@@ -3,7 +3,7 @@
 //! Judged by running the service's rules ([`drive`]):
 //!
 //! ```text
-//! opens     it opens on nine tenths of the first attempts alone
+//! opens     it opens on nine tenths of the first attempts alone (adaptive: on four fifths)
 //! never     it does not on the calls, nor on a tenth fewer or more, with every retry that the
 //!           policy grants
 //! barely    in between: it takes retries, or luck
@@ -83,7 +83,12 @@ pub fn verdict(policy: &Policy, facts: &Facts) -> Option<Verdict> {
             },
         );
     };
-    let fewer = calls(facts, Some(rate * 0.9));
+    // What decays between two calls is more at the mercy of when they come.
+    let sure = match policy.breaker.detect {
+        Detect::Adaptive => 0.8,
+        Detect::Window(_) => 0.9,
+    };
+    let fewer = calls(facts, Some(rate * sure));
     if drive::without_retries(policy, &fewer).opened {
         return Some(Verdict::Opens);
     }
