@@ -11,7 +11,7 @@ mod stored;
 
 use std::{future::Future, sync::Arc};
 
-use holdoff_decision::{Policy, Record, Time, check::Checks};
+use holdoff_decision::{Policy, Reach, Record, Time, check::Checks};
 
 pub use self::{memory::MemoryStore, redis::RedisStore};
 
@@ -36,6 +36,9 @@ pub enum Run {
     Counts,
     /// It is done on a copy to see what would become of it, and done again where it counts.
     Rehearsal,
+    /// It counts, but a trip is told only when the fleet has it: another replica may have been
+    /// faster.
+    InPlace,
 }
 
 /// What only some dependencies have beside their record: allocated on use.
@@ -157,6 +160,19 @@ pub enum StoreError {
     Unavailable(String),
 }
 
+/// See [`Store::tell`].
+pub type Told = Box<dyn Fn(DependencyId, &mut Slot) + Send + Sync>;
+
+/// Who has to agree to what is done by an operator, or is planned for all: whatever the record is.
+pub fn by_fleet(_: &Slot) -> Reach {
+    Reach::Fleet
+}
+
+/// Who has to agree to what is only read.
+pub fn by_here(_: &Slot) -> Reach {
+    Reach::Here
+}
+
 /// Holds the records. See the module.
 pub trait Store: Send + Sync + 'static {
     /// Applies `rule` to the record of `id`, which is first made from `seed` where there is
@@ -168,6 +184,9 @@ pub trait Store: Send + Sync + 'static {
     /// waits for its answer, it may have been applied without that; its changes are then told
     /// with the next.
     ///
+    /// `reach` says who has to agree; where a store is shared it may be decided
+    /// [in place](Run::InPlace) what needs no other replica.
+    ///
     /// # Errors
     /// What `seed` says, or that there is no room. The store is then unchanged.
     fn transact<R: Send>(
@@ -175,8 +194,13 @@ pub trait Store: Send + Sync + 'static {
         id: DependencyId,
         namespace: &str,
         seed: impl FnOnce(u64) -> Result<Seed, StoreError> + Send,
+        reach: impl Fn(&Slot) -> Reach + Send,
         rule: impl FnMut(&mut Slot) -> R + Send,
     ) -> impl Future<Output = Result<R, StoreError>> + Send;
+
+    /// Whom to tell of records that others have changed, or that have something to tell. Called
+    /// while the record is held. A store that nobody shares tells nobody.
+    fn tell(&self, told: Told);
 
     /// Notes that `instance` sent a report of this number. False: it was noted before.
     ///

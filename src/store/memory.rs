@@ -15,9 +15,9 @@ use std::{
 };
 
 use dashmap::{DashMap, Entry};
-use holdoff_decision::Time;
+use holdoff_decision::{Reach, Time};
 
-use super::{Name, Run, Seed, Slot, Store, StoreError, sequences::Sequences};
+use super::{Name, Run, Seed, Slot, Store, StoreError, Told, sequences::Sequences};
 use crate::permit::DependencyId;
 
 /// Enough that two cores rarely meet in one.
@@ -83,7 +83,9 @@ impl MemoryStore {
         id: DependencyId,
         namespace: &str,
         seed: impl FnOnce(u64) -> Result<Seed, StoreError>,
-        mut rule: impl FnMut(&mut Slot) -> R,
+        mut
+        _: impl Fn(&Slot) -> Reach + Send,
+        rule: impl FnMut(&mut Slot) -> R,
     ) -> Result<R, StoreError> {
         if let Some(mut slot) = self.slots.get_mut(&id) {
             return Ok(rule(&mut slot));
@@ -170,6 +172,8 @@ impl Store for MemoryStore {
     ) -> impl Future<Output = Result<bool, StoreError>> + Send {
         ready(Ok(self.sequences.note(instance, sequence, now)))
     }
+
+    fn tell(&self, _: Told) {}
 
     fn remembers(&self) -> bool {
         false

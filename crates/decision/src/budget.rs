@@ -144,6 +144,31 @@ impl Budget {
         }
     }
 
+    /// Counts the first attempts of another window, each in the bucket in which it was made.
+    pub(crate) fn deposit_all(&mut self, policy: &policy::Budget, other: &Self, now: Time) {
+        if other.bucket == 0 {
+            return;
+        }
+        self.turn_to(
+            policy,
+            now.max(Time(other.newest.saturating_mul(other.bucket))),
+        );
+        for index in other.newest.saturating_sub(BUCKETS)..=other.newest {
+            let made = other.ring[(index % RING as u64) as usize].first_attempts;
+            // Of another length: as if they had come at the begin of their bucket.
+            let index = index.saturating_mul(other.bucket) / self.bucket;
+            if made > 0 && index <= self.newest && self.newest - index < RING as u64 {
+                let bucket = self.bucket_mut(index);
+                bucket.first_attempts = bucket.first_attempts.saturating_add(made);
+            }
+        }
+    }
+
+    /// Whether nothing was ever counted.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.bucket == 0
+    }
+
     /// What the window holds at `now`. Changes nothing.
     pub fn level(&self, policy: &policy::Budget, floor_from: Time, now: Time) -> Level {
         let newest = now.0.checked_div(self.bucket).unwrap_or(0).max(self.newest);
