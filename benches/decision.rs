@@ -20,6 +20,7 @@ use holdoff::{
     entropy::Entropy,
     policy::Source,
     store::MemoryStore,
+    telemetry::{Method, Otlp, Switches, attribute},
 };
 use holdoff_decision::{
     Ask, Outcome, OutcomeKind, Policy, Question, Record, Sample, Time, acquire, calendar::Priority,
@@ -233,9 +234,66 @@ fn two_threads(_: &mut Criterion) {
     );
 }
 
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
+/// A question as it is told: the decision, its RPC's count and time, and a span where somebody
+/// wants one. Nobody listens where the collector is said to be, so all that is sent is lost.
+fn telling(bench: &mut Criterion) {
+    const ACQUIRE: &str = "holdoff.v1.CoordinatorService/Acquire";
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9");
+    let sampler = ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio");
+    let cases: [(&str, Variables<'_>, Option<&str>); 5] = [
+        ("off", &[], None),
+        ("on, no trace", &[endpoint], None),
+        ("on, a trace that is not sampled", &[endpoint], Some("00")),
+        (
+            "on, 1 % of the calls",
+            &[endpoint, sampler, ("OTEL_TRACES_SAMPLER_ARG", "0.01")],
+            None,
+        ),
+        ("on, a trace that is sampled", &[endpoint], Some("01")),
+    ];
+    for (title, environment, flags) in cases {
+        let service = service("");
+        let telemetry = Arc::clone(service.telemetry());
+        let read = |name: &str| {
+            let set = environment.iter().find(|(known, _)| *known == name);
+            set.map(|(_, value)| (*value).to_owned())
+        };
+        if let Some(switches) = Switches::read(read).expect("they are valid") {
+            let otlp = Otlp::start(switches, &telemetry, Vec::new).expect("it starts");
+            telemetry.attach(otlp);
+        }
+        let mut headers = http::HeaderMap::new();
+        if let Some(flags) = flags {
+            let parent = format!("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-{flags}");
+            headers.insert("traceparent", parent.parse().expect("ASCII"));
+        }
+        bench.bench_function(&format!("told, {title}: first attempt"), |bench| {
+            bench.iter(|| {
+                let began = service.clock().now();
+                let mut span = telemetry.span(ACQUIRE, Some(&headers));
+                let decision = black_box(ask(&service, "payments", Subject::First));
+                if span.is_wanted() {
+                    span.set(attribute::DEPENDENCY, "payments");
+                    span.set(attribute::VERDICT, "granted");
+                    span.set(attribute::REASON, "first");
+                    span.set(attribute::STATE, "closed");
+                }
+                span.end(Ok(()));
+                let took = began.until(service.clock().now());
+                telemetry.rpc(Method::of(ACQUIRE), 0, took.into());
+                decision
+            });
+        });
+        telemetry.end();
+    }
+}
+
 criterion_group!(
     decisions,
     rules,
+    telling,
     one_hot_dependency,
     many_dependencies,
     two_threads

@@ -5,6 +5,7 @@
 
 mod candidates;
 mod checks;
+mod counting;
 pub mod events;
 mod inquiry;
 mod listing;
@@ -15,16 +16,18 @@ mod push;
 mod questions;
 mod refusal;
 mod restore;
+mod survey;
 mod upkeep;
 pub mod watchers;
 
 use std::sync::{
-    Mutex, PoisonError,
+    Arc, Mutex, PoisonError,
     atomic::{AtomicU32, Ordering},
 };
 
 use holdoff_decision::{
-    Ask, Context, Question, Record, Reported, Restart, Time, acquire, record::Change, report, tally,
+    Ask, Context, Reach, Record, Reported, Restart, Time, acquire, reach_of_ask, reach_of_report,
+    reach_of_tally, record::Change, report, tally,
 };
 
 pub use candidates::{Compared, Tried};
@@ -36,6 +39,7 @@ pub use policies::Policies;
 pub use push::{Pushed, SUBSCRIPTIONS_MAX};
 pub use refusal::Refusal;
 pub use restore::{Parts, Start};
+pub use survey::{Seen, Survey};
 pub use watchers::Watcher;
 
 use crate::{
@@ -45,8 +49,8 @@ use crate::{
     entropy::Entropy,
     permit::{DependencyId, PermitCodec, Read},
     recording::Recorder,
-    store::{Run, Seed, Slot, Store, StoreError},
-    telemetry::{Counter, Telemetry},
+    store::{Run, Seed, Slot, Store, StoreError, by_here},
+    telemetry::{Counter, Refused, Telemetry},
 };
 
 /// Orders of operators that may be written down at once.
@@ -69,7 +73,7 @@ pub struct Coordinator<S> {
     watchers: watchers::Watchers,
     /// When overrides and holds end, so that nobody has to call for it to be told or forgotten.
     expiries: Mutex<std::collections::BTreeSet<(Time, DependencyId)>>,
-    telemetry: Telemetry,
+    telemetry: Arc<Telemetry>,
     /// Numbers candidates: each that is put gets another.
     candidates: std::sync::atomic::AtomicU64,
     trials: Trials,
@@ -81,7 +85,7 @@ pub struct Coordinator<S> {
 }
 
 impl<S: Store> Coordinator<S> {
-    pub fn telemetry(&self) -> &Telemetry {
+    pub fn telemetry(&self) -> &Arc<Telemetry> {
         self.count_lost();
         &self.telemetry
     }
@@ -101,6 +105,11 @@ impl<S: Store> Coordinator<S> {
     /// For comparing with the times of events, which people are shown.
     pub fn wall_now(&self) -> std::time::SystemTime {
         self.clock.wall()
+    }
+
+    /// For spans of time that are told and decide nothing.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     pub fn durability_degraded(&self) -> bool {
@@ -125,8 +134,19 @@ impl<S: Store> Coordinator<S> {
             cost: inquiry.cost,
             priority: inquiry.priority,
         };
+        let asked = ask;
+        let reach = |slot: &Slot| {
+            let (policy, now) = (&slot.policy, context.now);
+            reach_of_ask(
+                policy,
+                &slot.record,
+                &asked,
+                context.floor_from(policy),
+                now,
+            )
+        };
         let answer = self
-            .transact(id, inquiry.key, context.now, |slot| {
+            .transact(id, inquiry.key, context.now, reach, |slot| {
                 if slot
                     .policy
                     .rate
@@ -141,6 +161,9 @@ impl<S: Store> Coordinator<S> {
                 }
                 let before = self.before(slot, ask.caller, &context);
                 let answer = acquire(&slot.policy, &mut slot.record, &ask, &context);
+                if answer.verdict.is_err() {
+                    slot.notes.add_denial();
+                }
                 if let Some(before) = before {
                     let service = self.permits.hash(inquiry.caller.service);
                     let asked = Happening::Asked {
@@ -199,7 +222,8 @@ impl<S: Store> Coordinator<S> {
                     };
                     let id = self.id(key);
                     self.telemetry.add(Counter::Tally);
-                    self.transact(id, key, context.now, |slot| {
+                    let reach = |slot: &Slot| reach_of_tally(&slot.record, context.now);
+                    self.transact(id, key, context.now, reach, |slot| {
                         let before = self.before(slot, reporter, &context);
                         let reported =
                             tally(&slot.policy, &mut slot.record, counts, reporter, &context);
@@ -237,7 +261,8 @@ impl<S: Store> Coordinator<S> {
                     namespace,
                     dependency,
                 };
-                self.transact(self.id(key), key, now, |_| ()).await?;
+                self.transact(self.id(key), key, now, by_here, |_| ())
+                    .await?;
             }
         }
         Ok(())
@@ -266,6 +291,7 @@ impl<S: Store> Coordinator<S> {
                 id,
                 namespace,
                 |_| Err(StoreError::Unknown),
+                |slot| reach_of_report(&slot.record, &permit, context.now),
                 |slot| {
                     if *slot.name.namespace != *namespace {
                         return Reported::Unknown;
@@ -346,6 +372,7 @@ impl<S: Store> Coordinator<S> {
         id: DependencyId,
         key: Key<'_>,
         now: Time,
+        reach: impl Fn(&Slot) -> Reach + Send,
         mut rule: impl FnMut(&mut Slot) -> R + Send,
     ) -> Result<R, Refusal> {
         // Whoever sees a new generation must see its policies too.
@@ -355,6 +382,7 @@ impl<S: Store> Coordinator<S> {
                 id,
                 key.namespace,
                 |epoch| self.seed(key, epoch, generation, now),
+                reach,
                 |slot| {
                     if slot.generation != generation {
                         self.refresh(slot, generation)?;
@@ -412,45 +440,60 @@ impl<S: Store> Coordinator<S> {
     }
 
     fn explain(&self, error: StoreError, key: Key<'_>) -> Refusal {
-        self.telemetry.add(Counter::Refused);
-        match error {
-            StoreError::Unknown if self.policies.has_namespace(key.namespace) => {
+        let (refused, refusal) = match error {
+            StoreError::Unknown if self.policies.has_namespace(key.namespace) => (
+                Refused::UnknownDependency,
                 Refusal::UnknownDependency {
                     namespace: key.namespace.to_owned(),
                     dependency: key.dependency.to_owned(),
-                }
+                },
+            ),
+            StoreError::Unknown => (
+                Refused::UnknownNamespace,
+                Refusal::UnknownNamespace(key.namespace.to_owned()),
+            ),
+            full @ StoreError::NamespaceFull { .. } => {
+                (Refused::NamespaceFull, Refusal::Store(full))
             }
-            StoreError::Unknown => Refusal::UnknownNamespace(key.namespace.to_owned()),
-            other => Refusal::Store(other),
-        }
+            full @ StoreError::NamespacesFull { .. } => {
+                (Refused::NamespacesFull, Refusal::Store(full))
+            }
+            full @ StoreError::Full { .. } => (Refused::Full, Refusal::Store(full)),
+            away @ StoreError::Unavailable(_) => (Refused::StoreUnavailable, Refusal::Store(away)),
+        };
+        self.telemetry.add(Counter::Refused(refused));
+        refusal
     }
 
     /// Tells what has changed in a record: to the data directory, to events and to watchers.
     /// Called while the record is held, so that its changes are told in their order.
     fn tell_changes(&self, id: DependencyId, slot: &mut Slot, who: Who<'_>, now: Time) {
-        if slot.run == Run::Rehearsal || !slot.record.has_changes() {
+        let waits = match slot.notes.run() {
+            Run::Rehearsal => true,
+            // It is told when it is the fleet's.
+            Run::InPlace => slot.record.is_unshared(),
+            Run::Counts => false,
+        };
+        if waits || !slot.record.has_changes() {
             return;
         }
         self.keep(slot, now);
         for change in slot.record.take_changes() {
+            self.count_change(slot, &change);
             if let Change::Held(_) = change {
                 self.note_expiry(Some(slot.record.held_until()), id);
             }
             if let Some(shadow) = slot.shadow_mut() {
                 shadow.judge.note_live(&change, now);
             }
-            let event = events::of_change(slot, change, who, clock::to_wall(now));
-            if let Some(counter) = events::counter_of(event.kind) {
-                self.telemetry.add(counter);
-            }
-            self.hand_over(event);
+            self.hand_over(events::of_change(slot, change, who, clock::to_wall(now)));
         }
         self.watchers.changed(id, &slot.name);
     }
 
     /// Hands what is to outlive the process to the data directory.
     fn keep(&self, slot: &Slot, now: Time) {
-        if slot.run == Run::Rehearsal {
+        if slot.notes.run() == Run::Rehearsal {
             return;
         }
         let key = durable::Key::new(slot.name.namespace.as_str(), &*slot.name.dependency);
@@ -461,22 +504,6 @@ impl<S: Store> Coordinator<S> {
     fn hand_over(&self, event: Event) {
         if !self.events.hand_over(event) {
             self.telemetry.add(Counter::EventsLost);
-        }
-    }
-
-    fn count_answer(&self, answer: &holdoff_decision::Answer, ask: &Ask) {
-        self.telemetry.add(match &answer.verdict {
-            Err(denial) => Counter::Denied(denial.reason),
-            Ok(grant) if grant.probe => Counter::GrantedProbe,
-            Ok(_) => match ask.question {
-                Question::First => Counter::GrantedFirst,
-                Question::Retry { .. } | Question::Hedge { .. } | Question::Confirm(_) => {
-                    Counter::GrantedRetry
-                }
-            },
-        });
-        if let Some(previous) = answer.previous {
-            self.telemetry.add(Counter::Reported(previous));
         }
     }
 

@@ -6,12 +6,14 @@
 mod answer;
 mod client;
 mod ending;
+pub mod json;
 mod operator;
 mod oversize;
 mod pushed;
 mod read;
 mod session;
 mod shown;
+mod span;
 mod status;
 mod watch;
 

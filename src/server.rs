@@ -5,8 +5,12 @@
 
 mod brief;
 mod connection;
-mod http;
+pub mod http;
 mod listen;
+mod metrics;
+mod timing;
+
+pub use metrics::Metrics;
 
 use std::{io::Write, net::SocketAddr, path::Path, sync::Arc, thread, time::Duration};
 
@@ -33,8 +37,9 @@ use crate::{
     settings::{ServeSettings, StoreSettings},
     store::{
         MemoryStore, RedisStore, Store,
-        redis::{Address, Timing},
+        redis::{Address, Decisions, Timing},
     },
+    telemetry::{Otlp, Switches},
 };
 
 /// Replicas accept each other's permits, so to permits they are one run.
@@ -86,8 +91,8 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
             };
             run_on(&settings, sources, parts, listening)
         }
-        StoreSettings::Shared(address) => {
-            let parts = share(address, opened, &listening.main)?;
+        StoreSettings::Shared(address, decisions) => {
+            let parts = share(address, *decisions, opened, &listening.main)?;
             run_on(&settings, sources, parts, listening)
         }
     }
@@ -103,11 +108,12 @@ struct Listening {
 /// The store that replicas share, with the clock and the permit key of all of them.
 fn share(
     address: &Address,
+    decisions: Decisions,
     mut opened: Opened,
     main: &Runtime,
 ) -> anyhow::Result<Parts<RedisStore>> {
     let fresh_key = Entropy::System.key();
-    let connected = RedisStore::connect(address, Timing::default(), fresh_key);
+    let connected = RedisStore::connect(address, Timing::default(), decisions, fresh_key);
     let store = main.block_on(connected).map_err(anyhow::Error::msg)?;
     for warning in main.block_on(store.warnings()) {
         tracing::warn!("{warning}");
@@ -149,16 +155,24 @@ fn run_on<S: Store>(
         begun.with_context(|| format!("cannot record to {folder} (--record)"))?;
     }
     let coordinator = Arc::new(coordinator);
+    coordinator.follow_store();
+    let metrics = Arc::new(Metrics::new(
+        Arc::clone(&coordinator),
+        settings.metrics_dependencies,
+        connections_max() * settings.workers.get(),
+    ));
+    begin_export(&metrics)?;
     let (stop, stopped) = watch::channel(false);
     let _watch = watch_policies(settings, sources, &coordinator, &main)?;
     let workers = spawn_workers(listeners.sockets, &coordinator, &stopped)?;
     // Who reads where it listens may ask it to stop at once.
     let asked = main.block_on(async { StopSignals::heard() })?;
     announce(grpc_at, http_at)?;
-    main.block_on(until_stopped(&coordinator, http, asked, stop, stopped))?;
+    main.block_on(until_stopped(metrics, http, asked, stop, stopped))?;
     join(workers, settings.drain);
     coordinator.end_recording();
     main.block_on(coordinator.durable().close(coordinator.wall_now()))?;
+    coordinator.telemetry().end();
     Ok(())
 }
 
@@ -200,6 +214,23 @@ fn open_data(path: Option<&Path>) -> anyhow::Result<Opened> {
         Some(path) => Ok(Durable::open(path, start)?),
         None => Ok(Durable::in_memory(start)),
     }
+}
+
+/// To a collector, where the environment names one.
+fn begin_export<S: Store>(metrics: &Arc<Metrics<S>>) -> anyhow::Result<()> {
+    let Some(switches) = Switches::read(|name| std::env::var(name).ok())? else {
+        return Ok(());
+    };
+    let telemetry = Arc::clone(metrics.telemetry());
+    // Weak: what is exported does not keep alive what is told of.
+    let gather = Arc::downgrade(metrics);
+    let gather = move || {
+        gather
+            .upgrade()
+            .map_or_else(Vec::new, |it| it.for_collector())
+    };
+    telemetry.attach(Otlp::start(switches, &telemetry, gather)?);
+    Ok(())
 }
 
 fn watch_policies<S: Store>(
@@ -268,7 +299,9 @@ pub async fn serve<S: Store>(
             .await;
     }
     let places = Arc::new(tokio::sync::Semaphore::new(connections_max()));
-    let incoming = connection::counted(listen::incoming(socket)?, places);
+    let telemetry = Arc::clone(coordinator.telemetry());
+    let timing = timing::Timing::new(Arc::clone(&telemetry), coordinator.clock().clone());
+    let incoming = connection::counted(listen::incoming(socket)?, places, telemetry);
     let streams_end = stopped.clone();
     let stop = async move {
         // The sender is only dropped at the end of the process.
@@ -285,6 +318,7 @@ pub async fn serve<S: Store>(
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .http2_max_header_list_size(16 * 1024)
+        .layer(timing)
         .layer(MapResponseLayer::new(grpc::named_in))
         .add_service(grpc::coordinator_service(
             Arc::clone(&coordinator),
@@ -342,17 +376,18 @@ impl StopSignals {
 }
 
 async fn until_stopped<S: Store>(
-    coordinator: &Arc<Coordinator<S>>,
+    metrics: Arc<Metrics<S>>,
     http: Option<std::net::TcpListener>,
     mut asked: StopSignals,
     stop: watch::Sender<bool>,
     stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
+    let coordinator = &Arc::clone(metrics.coordinator());
     tokio::select! {
         () = coordinator.publish_events() => {}
         () = coordinator.end_overrides() => {}
         () = coordinator.drop_idle() => {}
-        served = http::serve(http, descriptors_max() / 5, Arc::clone(coordinator), stopped) => served?,
+        served = http::serve(http, descriptors_max() / 5, metrics, stopped) => served?,
         _ = asked.terminate.recv() => {}
         _ = asked.interrupt.recv() => {}
     }

@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use crate::{recording::RecordingSettings, store::redis::Address};
+use crate::{
+    recording::RecordingSettings,
+    store::redis::{Address, Decisions},
+};
 
 /// The gRPC port unless told otherwise.
 pub const DEFAULT_GRPC_PORT: u16 = 7460;
@@ -38,6 +41,25 @@ pub struct ServeSettings {
     /// How long running requests may take to end once a stop was asked for.
     pub drain: Duration,
     pub log_format: LogFormat,
+    pub metrics_dependencies: MetricsDependencies,
+}
+
+/// Which dependencies have series of their own in `/metrics`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricsDependencies {
+    Off,
+    /// So many: first those that are not closed, then those that were denied most. All together
+    /// never more than fit an answer of a mebibyte.
+    Top(NonZeroUsize),
+    /// All of them, however large the answer gets.
+    All,
+}
+
+impl Default for MetricsDependencies {
+    fn default() -> Self {
+        // 50 is not zero.
+        Self::Top(NonZeroUsize::MIN.saturating_add(49))
+    }
 }
 
 /// Where the fleet's state is.
@@ -47,7 +69,7 @@ pub enum StoreSettings {
     #[default]
     Memory,
     /// In a store that any number of replicas share.
-    Shared(Box<Address>),
+    Shared(Box<Address>, Decisions),
 }
 
 /// How log lines look.
@@ -73,6 +95,7 @@ impl Default for ServeSettings {
             workers: thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             drain: Duration::from_secs(10),
             log_format: LogFormat::Text,
+            metrics_dependencies: MetricsDependencies::default(),
         }
     }
 }

@@ -24,10 +24,48 @@ pub struct Slot {
     /// As resolved at `generation`; resolved again where the policies have changed since.
     pub policy: Arc<Policy>,
     pub generation: u32,
-    pub run: Run,
+    pub notes: Notes,
     pub record: Record,
     /// What most dependencies never need; see [`Beside`].
     pub beside: Option<Box<Beside>>,
+}
+
+/// What this replica notes of a slot, in four bytes: it has no more to spare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notes(u32);
+
+impl Notes {
+    const REHEARSAL: u32 = 1;
+    const IN_PLACE: u32 = 2;
+    const DENIAL: u32 = 4;
+
+    /// Questions denied since the slot was made; it begins again at 2^30, as counters may.
+    pub fn denials(self) -> u32 {
+        self.0 / Self::DENIAL
+    }
+
+    pub fn add_denial(&mut self) {
+        self.0 = self.0.wrapping_add(Self::DENIAL);
+    }
+
+    pub fn run(self) -> Run {
+        if self.0 & Self::REHEARSAL != 0 {
+            Run::Rehearsal
+        } else if self.0 & Self::IN_PLACE != 0 {
+            Run::InPlace
+        } else {
+            Run::Counts
+        }
+    }
+
+    pub fn set_run(&mut self, run: Run) {
+        let run = match run {
+            Run::Counts => 0,
+            Run::Rehearsal => Self::REHEARSAL,
+            Run::InPlace => Self::IN_PLACE,
+        };
+        self.0 = self.0 & !(Self::REHEARSAL | Self::IN_PLACE) | run;
+    }
 }
 
 /// Whether what a rule does to a slot is told to others: events, counters, recordings.
@@ -77,7 +115,7 @@ impl Slot {
             name: self.name.clone(),
             policy: Arc::clone(&self.policy),
             generation: self.generation,
-            run: Run::Counts,
+            notes: Notes::default(),
             record,
             beside: checks.map(|checks| {
                 Box::new(Beside {
@@ -161,7 +199,13 @@ pub enum StoreError {
 }
 
 /// See [`Store::tell`].
-pub type Told = Box<dyn Fn(DependencyId, &mut Slot) + Send + Sync>;
+pub struct Told(pub Box<dyn Fn(DependencyId, &mut Slot) + Send + Sync>);
+
+impl std::fmt::Debug for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Told")
+    }
+}
 
 /// Who has to agree to what is done by an operator, or is planned for all: whatever the record is.
 pub fn by_fleet(_: &Slot) -> Reach {
@@ -243,7 +287,7 @@ pub(crate) mod tests {
             },
             policy: Arc::new(Policy::default()),
             generation: 1,
-            run: Run::Counts,
+            notes: Notes::default(),
             record: Record::new(1, Time(1_700_000_000_000_000_000)),
             beside: None,
         }

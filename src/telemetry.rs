@@ -1,63 +1,80 @@
-//! Every counter of the service, by name.
+//! What the service tells of itself: counters and histograms, their one table, and the ways out.
 //!
-//! Plain atomics in a few copies, so that two cores that count do not share a cache line;
-//! they are added up when somebody reads. No label is ever a client's, a call's or a
-//! dependency's text.
+//! The path of a decision only ever adds to plain atomics, in a few copies, so that two cores
+//! that count do not share a cache line; they are added up when somebody reads. OpenTelemetry's
+//! instruments read the same sums. Its own counters are not used on that path: an SDK histogram
+//! takes a lock and hashes its attributes for each value, and shows no series before the first.
+//!
+//! | part | is |
+//! |---|---|
+//! | `table` | names, units, labels and help of every metric |
+//! | `counters` | what is counted, and under which labels it is shown |
+//! | `histogram` | how spans of time are counted |
+//! | `family` | a metric with its values |
+//! | `exposition` | families as Prometheus reads them |
+//! | `otlp`, `exporter` | families and spans to a collector |
+//! | `trace` | a span for a decision |
+//! | `process` | memory, files and CPU of this process |
+
+mod counters;
+mod exporter;
+mod exposition;
+mod family;
+mod histogram;
+mod otlp;
+mod process;
+pub mod table;
+mod trace;
 
 use std::{
     cell::Cell,
-    fmt::Write,
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    sync::{
+        LazyLock, OnceLock,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::{Duration, SystemTime},
 };
 
-use holdoff_decision::{DenialReason, Reported};
+pub use counters::{Counter, Export, Granted, Refused, Signal, TripCause};
+pub use exposition::{CONTENT_TYPE, exposition};
+pub use family::{Family, Value};
+pub use histogram::Timed;
+pub use otlp::{Misconfigured, Otlp, Switches};
+pub use process::families as process_families;
+pub use table::Metric;
+pub use trace::{RpcSpan, attribute};
 
-/// What is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counter {
-    GrantedFirst,
-    GrantedRetry,
-    GrantedProbe,
-    Denied(DenialReason),
-    Reported(Reported),
-    Tally,
-    Refused,
-    Trip,
-    Reopen,
-    Recovery,
-    ShadowTrip,
-    Reload,
-    ReloadRefused,
-    Evicted,
-    EventsLost,
-    CheckPlanned,
-    CheckShared,
-    CheckPassed,
-    CheckFailed,
-    CheckUnhealthy,
-    CheckHealthy,
-    CandidateTrip,
-    RecordingLost,
-}
+use prost::Message as _;
 
 const SHARDS: usize = 16;
-const COUNTERS: usize = 48;
+/// gRPC's status codes.
+const CODES: usize = 17;
 
-#[repr(align(128))]
-#[derive(Debug)]
-struct Shard([AtomicU64; COUNTERS]);
-
-/// The counters.
+/// All that is counted, and the way to a collector where there is one.
 #[derive(Debug)]
 pub struct Telemetry {
     shards: Box<[Shard; SHARDS]>,
+    /// Milliseconds since 1970.
+    started: AtomicU64,
+    policies_taken: AtomicU64,
+    policies_refused: AtomicBool,
+    otlp: OnceLock<Otlp>,
 }
+
+#[repr(align(128))]
+#[derive(Debug)]
+struct Shard(Box<[AtomicU64]>);
 
 impl Default for Telemetry {
     fn default() -> Self {
-        let shard = |_| Shard(std::array::from_fn(|_| AtomicU64::new(0)));
+        let cells = counters::COUNT + histogram::CELLS * Timed::ALONE + METHODS.len() * RPC_CELLS;
+        let shard = |_| Shard((0..cells).map(|_| AtomicU64::new(0)).collect());
         Self {
             shards: Box::new(std::array::from_fn(shard)),
+            started: AtomicU64::new(0),
+            policies_taken: AtomicU64::new(0),
+            policies_refused: AtomicBool::new(false),
+            otlp: OnceLock::new(),
         }
     }
 }
@@ -77,140 +94,67 @@ fn shard() -> usize {
     })
 }
 
-const DENIALS: [(DenialReason, &str); 19] = [
-    (DenialReason::ForcedOpen, "forced_open"),
-    (DenialReason::Pushback, "pushback"),
-    (DenialReason::PushbackTooLong, "pushback_too_long"),
-    (DenialReason::NotRetryable, "not_retryable"),
-    (DenialReason::RetriedBelow, "retried_below"),
-    (DenialReason::AttemptsExhausted, "attempts_exhausted"),
-    (DenialReason::RetryUnsafe, "retry_unsafe"),
-    (DenialReason::HedgeRefused, "hedge_refused"),
-    (DenialReason::Held, "held"),
-    (DenialReason::BreakerOpen, "breaker_open"),
-    (DenialReason::ProbeInProgress, "probe_in_progress"),
-    (DenialReason::RateLimited, "rate_limited"),
-    (DenialReason::Deadline, "deadline"),
-    (DenialReason::BudgetExhausted, "budget_exhausted"),
-    (DenialReason::Duplicate, "duplicate"),
-    (DenialReason::PermitVoid, "permit_void"),
-    (DenialReason::CallerFault, "caller_fault"),
-    (DenialReason::Recovering, "recovering"),
-    (DenialReason::CalendarFull, "calendar_full"),
-];
+/// One RPC by its place in [`METHODS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Method(usize);
 
-const REPORTS: [(Reported, &str); 5] = [
-    (Reported::Ok, "ok"),
-    (Reported::Duplicate, "duplicate"),
-    (Reported::StaleEpoch, "stale_epoch"),
-    (Reported::Expired, "expired"),
-    (Reported::Unknown, "unknown_permit"),
-];
+const RPC_CELLS: usize = CODES + histogram::CELLS;
+/// What is no RPC of ours, as OpenTelemetry names it. Always the last one.
+const OTHER: &str = "_OTHER";
 
-/// Counters that stand alone, with their metric and help text.
-const PLAIN: [(Counter, &str, &str); 21] = [
-    (
-        Counter::GrantedFirst,
-        "holdoff_grants_total{kind=\"first\"}",
-        "Attempts granted.",
-    ),
-    (
-        Counter::GrantedRetry,
-        "holdoff_grants_total{kind=\"retry\"}",
-        "Attempts granted.",
-    ),
-    (
-        Counter::GrantedProbe,
-        "holdoff_grants_total{kind=\"probe\"}",
-        "Attempts granted.",
-    ),
-    (
-        Counter::Trip,
-        "holdoff_transitions_total{to=\"open\",from=\"closed\"}",
-        "Breaker transitions.",
-    ),
-    (
-        Counter::Reopen,
-        "holdoff_transitions_total{to=\"open\",from=\"half_open\"}",
-        "Breaker transitions.",
-    ),
-    (
-        Counter::Recovery,
-        "holdoff_transitions_total{to=\"closed\",from=\"half_open\"}",
-        "Breaker transitions.",
-    ),
-    (
-        Counter::ShadowTrip,
-        "holdoff_shadow_trips_total",
-        "Trips of breakers in shadow mode.",
-    ),
-    (Counter::Tally, "holdoff_tallies_total", "Tallies taken."),
-    (
-        Counter::Refused,
-        "holdoff_refused_total",
-        "Requests that got an error instead of a decision.",
-    ),
-    (
-        Counter::Reload,
-        "holdoff_policy_reloads_total{result=\"taken\"}",
-        "Readings of changed policy files.",
-    ),
-    (
-        Counter::ReloadRefused,
-        "holdoff_policy_reloads_total{result=\"refused\"}",
-        "Readings of changed policy files.",
-    ),
-    (
-        Counter::Evicted,
-        "holdoff_evicted_total",
-        "Idle dependencies dropped.",
-    ),
-    (
-        Counter::EventsLost,
-        "holdoff_events_lost_total",
-        "Events dropped since too many came at once.",
-    ),
-    (
-        Counter::CheckPlanned,
-        "holdoff_check_plans_total{kind=\"run\"}",
-        "Answers to checkers: to check, or what others found.",
-    ),
-    (
-        Counter::CheckShared,
-        "holdoff_check_plans_total{kind=\"shared\"}",
-        "Answers to checkers: to check, or what others found.",
-    ),
-    (
-        Counter::CheckPassed,
-        "holdoff_check_results_total{result=\"healthy\"}",
-        "Results of health checks.",
-    ),
-    (
-        Counter::CheckFailed,
-        "holdoff_check_results_total{result=\"unhealthy\"}",
-        "Results of health checks.",
-    ),
-    (
-        Counter::CheckUnhealthy,
-        "holdoff_check_verdicts_total{to=\"unhealthy\"}",
-        "Dependencies that health checks found to have changed.",
-    ),
-    (
-        Counter::CheckHealthy,
-        "holdoff_check_verdicts_total{to=\"healthy\"}",
-        "Dependencies that health checks found to have changed.",
-    ),
-    (
-        Counter::CandidateTrip,
-        "holdoff_candidate_trips_total",
-        "Trips that a candidate policy would have made.",
-    ),
-    (
-        Counter::RecordingLost,
-        "holdoff_recording_lost_total",
-        "Happenings left out of the recording: the disk was slow, full, or failed.",
-    ),
-];
+/// The RPCs that are told apart: those of the contract and health. What else is asked for is
+/// the caller's text, and becomes one series.
+static METHODS: LazyLock<Vec<Known>> = LazyLock::new(|| {
+    // They are the build's own; a set that does not decode would leave `_OTHER` alone.
+    let files = prost_types::FileDescriptorSet::decode(crate::proto::DESCRIPTORS);
+    let mut methods = Vec::new();
+    for file in files.unwrap_or_default().file {
+        for service in &file.service {
+            methods.extend(service.method.iter().map(|method| Known {
+                name: format!("{}.{}/{}", file.package(), service.name(), method.name()),
+                streams: method.server_streaming(),
+            }));
+        }
+    }
+    for (name, streams) in [
+        ("grpc.health.v1.Health/Check", false),
+        ("grpc.health.v1.Health/Watch", true),
+        (OTHER, true),
+    ] {
+        let name = name.to_owned();
+        methods.push(Known { name, streams });
+    }
+    methods
+});
+
+#[derive(Debug)]
+struct Known {
+    name: String,
+    /// Its answer is a stream.
+    streams: bool,
+}
+
+impl Method {
+    /// Of the path of a request.
+    pub fn of(path: &str) -> Self {
+        let named = path.strip_prefix('/').unwrap_or(path);
+        let known = METHODS.iter().position(|method| method.name == named);
+        Self(known.unwrap_or(METHODS.len() - 1))
+    }
+
+    pub fn name(self) -> &'static str {
+        &METHODS[self.0].name
+    }
+
+    /// Whether its answer is a stream.
+    pub fn streams(self) -> bool {
+        METHODS[self.0].streams
+    }
+
+    const fn cells(self) -> usize {
+        counters::COUNT + histogram::CELLS * Timed::ALONE + self.0 * RPC_CELLS
+    }
+}
 
 impl Telemetry {
     pub fn add(&self, counter: Counter) {
@@ -218,122 +162,182 @@ impl Telemetry {
     }
 
     pub fn add_many(&self, counter: Counter, count: u64) {
-        self.shards[shard()].0[index(counter)].fetch_add(count, Ordering::Relaxed);
+        self.add_at(counters::place(counter), count);
     }
 
     pub fn get(&self, counter: Counter) -> u64 {
-        let at = index(counter);
-        self.shards
-            .iter()
-            .map(|shard| shard.0[at].load(Ordering::Relaxed))
-            .sum()
+        self.sum(counters::place(counter))
     }
 
-    /// The text format of Prometheus. `gauges`: name, help and value of what is not counted.
-    pub fn exposition(&self, gauges: &[(&str, &str, u64)]) -> String {
-        let mut text = String::new();
-        let mut last = "";
-        for (counter, metric, help) in PLAIN {
-            let name = metric.split('{').next().unwrap_or(metric);
-            if name != last {
-                head(&mut text, name, help, "counter");
-                last = name;
-            }
-            line(&mut text, metric, self.get(counter));
+    /// What has begun and not ended.
+    pub fn open(&self, begun: Counter, ended: Counter) -> u64 {
+        // Read in this order the difference is never below nothing, but for what is under way.
+        let ended = self.get(ended);
+        self.get(begun).saturating_sub(ended)
+    }
+
+    /// Counts how long something took.
+    pub fn time(&self, timed: Timed, took: Duration) {
+        self.add_time(timed.cells(), took);
+        if let Some(otlp) = self.otlp.get() {
+            otlp.time(timed, took);
         }
-        head(
-            &mut text,
-            "holdoff_denials_total",
-            "Attempts denied.",
-            "counter",
-        );
-        for (reason, label) in DENIALS {
-            let metric = format!("holdoff_denials_total{{reason=\"{label}\"}}");
-            line(&mut text, &metric, self.get(Counter::Denied(reason)));
+    }
+
+    /// Counts one RPC. `code`: its gRPC status as a number.
+    pub fn rpc(&self, method: Method, code: usize, took: Duration) {
+        let code = code.min(CODES - 1);
+        self.add_at(method.cells() + code, 1);
+        self.add_time(method.cells() + CODES, took);
+        if let Some(otlp) = self.otlp.get() {
+            otlp.rpc(method, code, took);
         }
-        head(
-            &mut text,
-            "holdoff_reports_total",
-            "Reports of permits.",
-            "counter",
-        );
-        for (reported, label) in REPORTS {
-            let metric = format!("holdoff_reports_total{{result=\"{label}\"}}");
-            line(&mut text, &metric, self.get(Counter::Reported(reported)));
+    }
+
+    /// The span of an RPC, where somebody wants it.
+    pub fn span(&self, name: &'static str, headers: Option<&http::HeaderMap>) -> RpcSpan {
+        match self.otlp.get() {
+            Some(otlp) => otlp.span(name, headers),
+            None => RpcSpan::none(),
         }
-        for (name, help, value) in gauges {
-            head(&mut text, name, help, "gauge");
-            line(&mut text, name, *value);
+    }
+
+    /// From now on to a collector, too. Once.
+    pub fn attach(&self, otlp: Otlp) {
+        // Who was first stays.
+        let _ = self.otlp.set(otlp);
+    }
+
+    /// Sends what waits and ends. Blocks for a few seconds at most.
+    pub fn end(&self) {
+        if let Some(otlp) = self.otlp.get() {
+            otlp.end();
         }
-        text
+    }
+
+    pub fn started(&self, at: SystemTime) {
+        self.started.store(millis(at), Ordering::Relaxed);
+    }
+
+    /// The policies in force are of now.
+    pub fn policies_taken(&self, at: SystemTime) {
+        self.policies_taken.store(millis(at), Ordering::Relaxed);
+    }
+
+    /// Whether the newest reading of the policy files was refused.
+    pub fn policy_files(&self, result: Result<(), ()>) {
+        let refused = result.is_err();
+        self.policies_refused.store(refused, Ordering::Relaxed);
+        self.add(match result {
+            Ok(()) => Counter::Reload,
+            Err(()) => Counter::ReloadRefused,
+        });
+    }
+
+    /// All that is counted here, each series from the first time on.
+    pub fn families(&self) -> Vec<Family> {
+        let mut families = counters::families(self);
+        families.extend(self.times());
+        families.extend(self.rpcs());
+        let whole = |metric, value: u64| Family::alone(metric, Value::Whole(value));
+        let seconds = |cell: &AtomicU64| cell.load(Ordering::Relaxed) as f64 / 1e3;
+        let taken = Value::Number(seconds(&self.policies_taken));
+        let started = Value::Number(seconds(&self.started));
+        let refused = self.policies_refused.load(Ordering::Relaxed);
+        families.extend([
+            whole(
+                &table::CONNECTIONS,
+                self.open(Counter::ConnectionOpened, Counter::ConnectionClosed),
+            ),
+            whole(
+                &table::SESSIONS,
+                self.open(Counter::SessionOpened, Counter::SessionClosed),
+            ),
+            Family::alone(&table::POLICY_LOADED, taken),
+            whole(&table::POLICY_REFUSED, u64::from(refused)),
+            Family::alone(&table::START_TIME, started),
+            Family::of(&table::BUILD_INFO, [([env!("CARGO_PKG_VERSION")], 1)]),
+        ]);
+        families
+    }
+
+    /// As Prometheus reads it; without what only others know.
+    pub fn exposition(&self) -> String {
+        exposition(&self.families())
+    }
+
+    fn times(&self) -> impl Iterator<Item = Family> {
+        Timed::ALL
+            .map(|timed| {
+                let value = Value::Times(self.histogram(timed.cells()));
+                Family::alone(timed.metric(), value)
+            })
+            .into_iter()
+    }
+
+    fn rpcs(&self) -> [Family; 2] {
+        let methods = || (0..METHODS.len()).map(Method);
+        let durations = methods().map(|method| {
+            let times = self.histogram(method.cells() + CODES);
+            ([method.name()], Value::Times(times))
+        });
+        let calls = methods().flat_map(|method| {
+            let count = move |code| self.sum(method.cells() + code);
+            (0..CODES).map(move |code| ([method.name(), CODE_NAMES[code]], count(code)))
+        });
+        [
+            Family::of(&table::RPC_DURATION, durations),
+            Family::of(&table::RPC_CALLS, calls),
+        ]
+    }
+
+    fn histogram(&self, from: usize) -> histogram::Times {
+        histogram::Times::read(|cell| self.sum(from + cell))
+    }
+
+    fn add_time(&self, from: usize, took: Duration) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.add_at(from + histogram::bucket(nanos), 1);
+        self.add_at(from + histogram::SUM, nanos);
+    }
+
+    fn add_at(&self, cell: usize, count: u64) {
+        self.shards[shard()].0[cell].fetch_add(count, Ordering::Relaxed);
+    }
+
+    fn sum(&self, cell: usize) -> u64 {
+        let shards = self.shards.iter();
+        shards
+            .map(|shard| shard.0[cell].load(Ordering::Relaxed))
+            .fold(0, u64::wrapping_add)
     }
 }
 
-fn head(text: &mut String, name: &str, help: &str, kind: &str) {
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+fn millis(at: SystemTime) -> u64 {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
-fn line(text: &mut String, metric: &str, value: u64) {
-    let _ = writeln!(text, "{metric} {value}");
-}
-
-/// A place below `COUNTERS`; the match is exhaustive so that none is forgotten.
-fn index(counter: Counter) -> usize {
-    match counter {
-        Counter::GrantedFirst => 0,
-        Counter::GrantedRetry => 1,
-        Counter::GrantedProbe => 2,
-        Counter::Trip => 3,
-        Counter::Reopen => 4,
-        Counter::Recovery => 5,
-        Counter::ShadowTrip => 6,
-        Counter::Tally => 7,
-        Counter::Refused => 8,
-        Counter::Reload => 9,
-        Counter::ReloadRefused => 10,
-        Counter::Evicted => 11,
-        Counter::EventsLost => 12,
-        Counter::CheckPlanned => 13,
-        Counter::CheckShared => 14,
-        Counter::CheckPassed => 15,
-        Counter::CheckFailed => 21,
-        Counter::CheckUnhealthy => 22,
-        Counter::CheckHealthy => 23,
-        Counter::CandidateTrip => 24,
-        Counter::RecordingLost => 25,
-        Counter::Reported(reported) => 16 + reported as usize,
-        Counter::Denied(reason) => 26 + reason as usize,
-    }
-}
+/// By number, as gRPC spells them.
+const CODE_NAMES: [&str; CODES] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_counter_has_a_place_of_its_own_and_is_shown_once() {
-        let telemetry = Telemetry::default();
-        let all = PLAIN
-            .iter()
-            .map(|(counter, ..)| *counter)
-            .chain(DENIALS.map(|(reason, _)| Counter::Denied(reason)))
-            .chain(REPORTS.map(|(reported, _)| Counter::Reported(reported)));
-        let mut expected = 0;
-        for counter in all {
-            assert_eq!(telemetry.get(counter), 0);
-            telemetry.add(counter);
-            expected += 1;
-        }
-        let text = telemetry.exposition(&[]);
-        let shown = text.lines().filter(|line| line.ends_with(" 1")).count();
-        assert_eq!(shown, expected);
-    }
-
-    #[test]
-    fn b37b_every_series_is_there_from_the_first_scrape() {
-        let text = Telemetry::default().exposition(&[("holdoff_dependencies", "Live.", 3)]);
-        assert!(text.contains("holdoff_denials_total{reason=\"breaker_open\"} 0"));
-        assert!(text.contains("holdoff_dependencies 3"));
-    }
-}
+mod tests;

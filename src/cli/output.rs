@@ -1,17 +1,14 @@
 //! What all commands print with: the two formats, colour, tables, and protobuf's JSON
 //! mapping. Pure, but for [`print()`], the one place that writes to standard output.
 
-use std::{
-    io::{self, IsTerminal, Write},
-    sync::LazyLock,
-};
+use std::io::{self, IsTerminal, Write};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
 use serde::Serialize;
 
 use super::escape::escape_json;
+use crate::proto;
 
 /// How answers are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -114,29 +111,13 @@ pub fn card(pairs: &[(&str, String)]) -> String {
 /// A message of the contract in protobuf's JSON mapping; every field is there, so that a
 /// program need not know the defaults.
 pub fn json<M: Message>(name: &str, message: &M) -> String {
-    pretty(&to_value(name, message))
+    pretty(&proto::json::value(name, message))
 }
 
 /// [`json`] on one line, for streams.
 pub fn json_line<M: Message>(name: &str, message: &M) -> String {
-    let text = serde_json::to_string(&to_value(name, message)).unwrap_or_default();
+    let text = serde_json::to_string(&proto::json::value(name, message)).unwrap_or_default();
     escape_json(&text).into_owned() + "\n"
-}
-
-/// [`json`], before it is text.
-pub fn to_value<M: Message>(name: &str, message: &M) -> serde_json::Value {
-    static POOL: LazyLock<Option<DescriptorPool>> =
-        LazyLock::new(|| DescriptorPool::decode(crate::proto::DESCRIPTORS).ok());
-    let options = SerializeOptions::new().skip_default_fields(false);
-    POOL.as_ref()
-        .and_then(|pool| pool.get_message_by_name(&format!("holdoff.v1.{name}")))
-        .and_then(|shape| DynamicMessage::decode(shape, message.encode_to_vec().as_slice()).ok())
-        .and_then(|message| {
-            message
-                .serialize_with_options(serde_json::value::Serializer, &options)
-                .ok()
-        })
-        .unwrap_or_default()
 }
 
 /// Any other value as JSON.
@@ -161,8 +142,6 @@ pub fn print(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use holdoff_client::proto::{AcquireResponse, Denial, acquire_response::Verdict};
-
     use super::*;
 
     #[test]
@@ -179,34 +158,6 @@ mod tests {
         assert!(
             coloured.contains("\u{1b}[31mpayments  open\u{1b}[0m\n"),
             "{coloured:?}"
-        );
-    }
-
-    #[test]
-    fn json_is_the_mapping_of_protobuf_with_every_field() {
-        let answer = AcquireResponse {
-            verdict: Some(Verdict::Denial(Denial {
-                reason: 10,
-                retry_after: Some(prost_types::Duration {
-                    seconds: 1,
-                    nanos: 500_000_000,
-                }),
-                detail: "open".into(),
-            })),
-            state: 2,
-            epoch: 7,
-            ..Default::default()
-        };
-        let value = to_value("AcquireResponse", &answer);
-        assert_eq!(
-            value,
-            serde_json::json!({
-                "denial": {
-                    "reason": "DENIAL_REASON_BREAKER_OPEN", "retryAfter": "1.500s", "detail": "open"
-                },
-                "state": "BREAKER_STATE_OPEN", "epoch": "7", "degraded": false,
-                "previousResult": "REPORT_REASON_UNSPECIFIED",
-            })
         );
     }
 }

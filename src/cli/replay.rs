@@ -161,7 +161,7 @@ fn message(numbers: &Numbers) -> proto::Comparison {
 }
 
 fn said(replayed: &Replayed) -> Said {
-    let value = |numbers| output::to_value("Comparison", &message(numbers));
+    let value = |numbers| crate::proto::json::value("Comparison", &message(numbers));
     let time = |at: Time| (at != Time::ORIGIN).then(|| wall(at));
     Said {
         since: time(replayed.first),

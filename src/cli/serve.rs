@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     recording::{FILE_MIN, RecordingSettings},
-    settings::{LogFormat, ServeSettings, StoreSettings},
+    settings::{LogFormat, MetricsDependencies, ServeSettings, StoreSettings},
+    store::redis::Decisions,
 };
 
 const EXAMPLES: &str = "\
@@ -55,6 +56,9 @@ pub struct ServeArgs {
     /// Where the fleet's state is: `memory`, or a Valkey or Redis that replicas share, by its URL
     #[arg(long, value_name = "memory|URL", default_value = "memory", value_parser = store)]
     store: StoreSettings,
+    /// How decisions are made over a store that replicas share; the same at all of them
+    #[arg(long, value_name = "leased|strict", value_enum, default_value_t = Decisions::Leased)]
+    store_decisions: Decisions,
     /// Allow addresses other than loopback although there is no TLS
     #[arg(long)]
     insecure: bool,
@@ -67,6 +71,9 @@ pub struct ServeArgs {
     /// How log lines look
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
+    /// Which dependencies have metrics of their own: `off`, `top-N` (the N most in trouble), `all`
+    #[arg(long, value_name = "off|top-N|all", default_value = "top-50", value_parser = metrics_dependencies)]
+    metrics_dependencies: MetricsDependencies,
 }
 
 /// An address, or none. (An `Option` would mean "may be left out" to the parser.)
@@ -121,11 +128,17 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         http,
         policies: args.policies,
         data_dir: args.data_dir,
-        store: args.store,
+        store: match args.store {
+            StoreSettings::Shared(address, _) => {
+                StoreSettings::Shared(address, args.store_decisions)
+            }
+            StoreSettings::Memory => StoreSettings::Memory,
+        },
         insecure: args.insecure,
         workers: args.workers.unwrap_or(defaults.workers),
         drain: args.drain,
         log_format: args.log_format,
+        metrics_dependencies: args.metrics_dependencies,
     })
 }
 
@@ -155,7 +168,7 @@ fn check_secrecy(
 ) -> Result<(), Failure> {
     let has_password = match store {
         StoreSettings::Memory => false,
-        StoreSettings::Shared(address) => address.has_password(),
+        StoreSettings::Shared(address, _) => address.has_password(),
     };
     let is_url = |word: &str| word.starts_with("--store=") || word.contains("://");
     match has_password && line.any(|word| is_url(&word) && word.contains('@')) {
@@ -173,7 +186,7 @@ fn store(text: &str) -> Result<StoreSettings, String> {
         "memory" => Ok(StoreSettings::Memory),
         url => url
             .parse()
-            .map(|address| StoreSettings::Shared(Box::new(address))),
+            .map(|address| StoreSettings::Shared(Box::new(address), Decisions::default())),
     }
 }
 
@@ -191,6 +204,18 @@ fn address_or_off(text: &str) -> Result<Http, String> {
     match text {
         "off" => Ok(Http::Off),
         text => address(text).map(Http::At),
+    }
+}
+
+fn metrics_dependencies(text: &str) -> Result<MetricsDependencies, String> {
+    let top = |text: &str| text.strip_prefix("top-")?.parse().ok();
+    match text {
+        "off" => Ok(MetricsDependencies::Off),
+        "all" => Ok(MetricsDependencies::All),
+        text => match top(text).filter(|count: &NonZeroUsize| count.get() <= 10_000) {
+            Some(count) => Ok(MetricsDependencies::Top(count)),
+            None => Err("is neither off, all nor top-1 to top-10000".to_owned()),
+        },
     }
 }
 

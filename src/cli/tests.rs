@@ -1,10 +1,11 @@
 //! The parser as a whole: its own checks, the names of the environment, the settings file.
 
-use std::path::Path;
+use std::{num::NonZeroUsize, path::Path};
 
 use clap::error::ErrorKind;
 
 use super::*;
+use crate::settings::MetricsDependencies;
 
 fn command() -> clap::Command {
     sources::with_environment(Cli::command())
@@ -261,4 +262,28 @@ fn the_settings_file_is_found_before_the_line_is_parsed() {
         Some("b.yaml")
     );
     assert_eq!(path("holdoff exec -- tool --settings c.yaml"), None);
+}
+
+#[test]
+fn which_dependencies_have_metrics_is_one_of_three_things() {
+    let settings = |line: &str| match cli(command(), line).unwrap().command {
+        Command::Serve(args) => serve::settings(args).unwrap().metrics_dependencies,
+        other => panic!("{other:?}"),
+    };
+    let top = |most| MetricsDependencies::Top(NonZeroUsize::new(most).unwrap());
+    assert_eq!(settings("holdoff serve"), top(50));
+    for (said, meant) in [
+        ("off", MetricsDependencies::Off),
+        ("top-1", top(1)),
+        ("top-10000", top(10_000)),
+        ("all", MetricsDependencies::All),
+    ] {
+        let line = format!("holdoff serve --metrics-dependencies {said}");
+        assert_eq!(settings(&line), meant, "{said}");
+    }
+    for wrong in ["on", "top", "top-", "top-0", "top-10001", "top--1", "50"] {
+        let line = format!("holdoff serve --metrics-dependencies {wrong}");
+        let refused = cli(command(), &line).unwrap_err().to_string();
+        assert!(refused.contains("top-1 to top-10000"), "{wrong}: {refused}");
+    }
 }

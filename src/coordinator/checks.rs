@@ -6,11 +6,11 @@ use holdoff_decision::{
     policy::Check,
 };
 
-use super::{Caller, Coordinator, Event, EventKind, Key, Refusal, events};
+use super::{Caller, Coordinator, Event, EventKind, Key, Refusal};
 use crate::{
     clock,
     permit::DependencyId,
-    store::{Run, Slot, Store},
+    store::{Run, Slot, Store, by_fleet},
     telemetry::Counter,
 };
 
@@ -53,7 +53,7 @@ impl<S: Store> Coordinator<S> {
         );
         let context = self.context();
         let planned = self
-            .transact(id, ask.key, context.now, |slot| {
+            .transact(id, ask.key, context.now, by_fleet, |slot| {
                 let policy = slot.policy.check.clone()?;
                 let checks = slot.checks_mut();
                 let taken = last.filter(|last| checks.awaits(checker, last.serial));
@@ -61,7 +61,7 @@ impl<S: Store> Coordinator<S> {
                 let plan = check::plan(&policy, checks, checker, last, context.now, context.sample);
                 let verdict = checks.verdict();
                 slot.record.touched = slot.record.touched.max(context.now);
-                if slot.run == Run::Counts {
+                if slot.notes.run() == Run::Counts {
                     self.count_check(&plan, taken);
                     self.tell_verdict(id, slot, &before, ask.checker, context.now);
                 }
@@ -126,20 +126,20 @@ impl<S: Store> Coordinator<S> {
             return;
         };
         let instance = checker.instance;
-        let (kind, detail) = match (before.verdict, checks.verdict()) {
+        let (kind, counter, detail) = match (before.verdict, checks.verdict()) {
             (Verdict::Unknown | Verdict::Healthy, Verdict::Unhealthy) => {
                 let count = checks.failures();
                 let detail = format!(
                     "{count} health checks failed in a row, the last one by instance {instance:?}"
                 );
-                (EventKind::CheckUnhealthy, detail)
+                (EventKind::CheckUnhealthy, Counter::CheckUnhealthy, detail)
             }
             (Verdict::Unhealthy, Verdict::Healthy) => {
                 let count = before.failures;
                 let detail = format!(
                     "a health check by instance {instance:?} succeeded after {count} that failed"
                 );
-                (EventKind::CheckHealthy, detail)
+                (EventKind::CheckHealthy, Counter::CheckHealthy, detail)
             }
             (before, verdict) => {
                 if before != verdict {
@@ -148,9 +148,7 @@ impl<S: Store> Coordinator<S> {
                 return;
             }
         };
-        if let Some(counter) = events::counter_of(kind) {
-            self.telemetry.add(counter);
-        }
+        self.telemetry.add(counter);
         self.hand_over(Event {
             sequence: 0,
             time: clock::to_wall(now),

@@ -13,7 +13,7 @@ use holdoff_decision::{State, breaker::Cause, evidence::News, policy::Mode, reco
 use tokio::sync::{Notify, broadcast};
 
 use super::Who;
-use crate::{store::Slot, telemetry::Counter};
+use crate::store::Slot;
 
 /// Events that are remembered.
 pub const KEPT: usize = 10_000;
@@ -245,36 +245,5 @@ fn kind_of(cause: Cause, to: State, shadow: bool) -> EventKind {
             | State::ForcedOpen
             | State::ForcedClosed => EventKind::Started,
         },
-    }
-}
-
-/// What an event counts as.
-pub(super) fn counter_of(kind: EventKind) -> Option<Counter> {
-    match kind {
-        EventKind::Tripped => Some(Counter::Trip),
-        EventKind::Reopened => Some(Counter::Reopen),
-        EventKind::Recovered => Some(Counter::Recovery),
-        EventKind::ShadowTripped => Some(Counter::ShadowTrip),
-        EventKind::CheckUnhealthy => Some(Counter::CheckUnhealthy),
-        EventKind::CheckHealthy => Some(Counter::CheckHealthy),
-        EventKind::CandidateTripped => Some(Counter::CandidateTrip),
-        EventKind::Probing
-        | EventKind::OverrideSet
-        | EventKind::OverrideCleared
-        | EventKind::OverrideExpired
-        | EventKind::Reset
-        | EventKind::Held
-        | EventKind::HoldCleared
-        | EventKind::PolicyPut
-        | EventKind::PolicyDeleted
-        | EventKind::PoliciesReloaded
-        | EventKind::PoliciesRefused
-        | EventKind::CallerRefused
-        | EventKind::CallerRecovered
-        | EventKind::RampEnded
-        | EventKind::CandidatePut
-        | EventKind::CandidateDropped
-        | EventKind::CandidatePromoted
-        | EventKind::Started => None,
     }
 }

@@ -80,7 +80,7 @@ impl<S: Store> Coordinator<S> {
         before: &Watched,
         context: &Context,
     ) {
-        if slot.run == Run::Rehearsal {
+        if slot.notes.run() == Run::Rehearsal {
             return;
         }
         self.record(id, slot, &happening, before, context);
@@ -144,7 +144,7 @@ impl<S: Store> Coordinator<S> {
 
     /// Begins, goes on with or ends the trial of a candidate beside a record.
     pub(super) fn try_beside(&self, slot: &mut Slot, candidate: Option<(u64, Arc<Policy>)>) {
-        if slot.run == Run::Rehearsal {
+        if slot.notes.run() == Run::Rehearsal {
             return;
         }
         match (slot.shadow_mut(), candidate) {

@@ -15,11 +15,11 @@ use super::{
     observing::Ordered, policies::InForce,
 };
 use crate::{
-    durable::{self, AuditEntry, AuditRecord, Change, StoredPolicy, TimeLeft},
+    durable::{self, AuditEntry, AuditRecord, Change, DurableError, StoredPolicy, TimeLeft},
     permit::DependencyId,
     policy::{EntryView, Explained, Finding, Overlay, PolicySet, Traffic, watch::Reading},
-    store::{Slot, Store, StoreError},
-    telemetry::Counter,
+    store::{Slot, Store, StoreError, by_fleet, by_here},
+    telemetry::{Counter, Refused, Timed},
 };
 
 /// The longest that a mutation waits for the disk.
@@ -40,7 +40,8 @@ impl<S: Store> Coordinator<S> {
         let id = self.id(key);
         let _one_at_a_time = self.ordering(id).await;
         // A dependency that may not appear is refused before anything is written.
-        self.transact(id, key, self.clock.now(), |_| ()).await?;
+        self.transact(id, key, self.clock.now(), by_here, |_| ())
+            .await?;
         let wall = self.clock.wall();
         let kept = durable::Override {
             kind: match kind {
@@ -80,7 +81,7 @@ impl<S: Store> Coordinator<S> {
             expires: expires_in.map(|left| now + left),
         };
         self.note_expiry(order.expires, id);
-        self.transact(id, key, now, |slot| {
+        self.transact(id, key, now, by_fleet, |slot| {
             self.observed_order(id, slot, Ordered::Forced(&order), now);
             operate::set_override(&mut slot.record, order.clone(), now);
             self.tell_changes(id, slot, Who::Operator(actor), now);
@@ -261,23 +262,19 @@ impl<S: Store> Coordinator<S> {
             owner: "",
             reason: "",
         };
-        let (kind, counter, detail) = match loaded {
+        let (kind, result, detail) = match loaded {
             Ok(next) => {
                 let changes = crate::policy::diff(&in_force.set, &next.set).len();
                 self.exchange(next);
                 (
                     EventKind::PoliciesReloaded,
-                    Counter::Reload,
+                    Ok(()),
                     format!("{changes} values changed"),
                 )
             }
-            Err(findings) => (
-                EventKind::PoliciesRefused,
-                Counter::ReloadRefused,
-                first_of(&findings),
-            ),
+            Err(findings) => (EventKind::PoliciesRefused, Err(()), first_of(&findings)),
         };
-        self.telemetry.add(counter);
+        self.telemetry.policy_files(result);
         self.hand_over(Event {
             detail,
             ..self.event(kind, "", "", nobody)
@@ -360,6 +357,7 @@ impl<S: Store> Coordinator<S> {
                 id,
                 key.namespace,
                 |_| Err(StoreError::Unknown),
+                by_fleet,
                 |slot| {
                     change(slot, now);
                     self.tell_changes(id, slot, Who::Operator(actor), now);
@@ -394,15 +392,28 @@ impl<S: Store> Coordinator<S> {
             dependency: name.to_owned(),
             detail,
         };
+        let began = self.clock.now();
         let committed = self.durable.commit(change, entry);
-        match tokio::time::timeout(DURABLE_WITHIN, committed).await {
-            Ok(committed) => Ok(committed.map(|_| ())?),
-            Err(_) => Err(Refusal::TooSlow(DURABLE_WITHIN)),
-        }
+        let refused = match tokio::time::timeout(DURABLE_WITHIN, committed).await {
+            Ok(Ok(_)) => {
+                let took = began.until(self.clock.now());
+                self.telemetry.time(Timed::Commit, took.into());
+                return Ok(());
+            }
+            Ok(Err(error)) => Refusal::Durable(error),
+            Err(_) => Refusal::TooSlow(DURABLE_WITHIN),
+        };
+        self.telemetry.add(Counter::Refused(match &refused {
+            Refusal::Durable(DurableError::Busy { .. }) => Refused::DiskBusy,
+            Refusal::TooSlow(_) => Refused::DiskSlow,
+            _ => Refused::DiskUnavailable,
+        }));
+        Err(refused)
     }
 
     pub(super) fn exchange(&self, next: InForce) {
         self.policies.exchange(next);
+        self.telemetry.policies_taken(self.clock.wall());
         self.generation.fetch_add(1, Ordering::Release);
         self.watchers.all_changed();
     }

@@ -20,8 +20,7 @@ use crate::{
     entropy::Entropy,
     permit::PermitCodec,
     policy::{Finding, Overlay, Source},
-    store::Store,
-    telemetry::Telemetry,
+    store::{Store, by_fleet},
 };
 
 /// What a coordinator is made of.
@@ -80,7 +79,7 @@ impl<S: Store> Coordinator<S> {
             events: Events::default(),
             watchers: Default::default(),
             expiries: Mutex::default(),
-            telemetry: Telemetry::default(),
+            telemetry: Default::default(),
             candidates: AtomicU64::new(first_number),
             trials: Default::default(),
             recorder: None,
@@ -88,6 +87,10 @@ impl<S: Store> Coordinator<S> {
             ordering: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             clock,
         };
+        coordinator.telemetry.started(coordinator.clock.wall());
+        coordinator
+            .telemetry
+            .policies_taken(coordinator.clock.wall());
         // What the store has of them is newer than what this replica had written down.
         let mut warnings = match remembers {
             true => Vec::new(),
@@ -182,7 +185,7 @@ impl<S: Store> Coordinator<S> {
             dependency: &key.name,
         };
         let id = self.id(key);
-        self.transact(id, key, now, |slot| {
+        self.transact(id, key, now, by_fleet, |slot| {
             change(&mut slot.record);
             // A candidate begins beside what was restored, with the next that happens.
             slot.put_shadow(None);

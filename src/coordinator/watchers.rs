@@ -27,6 +27,8 @@ struct All {
     watchers: Vec<Weak<Watcher>>,
     /// How many watchers follow a dependency by its name.
     followers: HashMap<DependencyId, u32>,
+    /// All of those together.
+    subscriptions: u64,
 }
 
 /// One of them. Dropping the last handle ends the watch.
@@ -90,7 +92,9 @@ impl Watchers {
                 return false;
             }
             if names.insert(id, name.into()).is_none() {
-                *locked(&self.all).followers.entry(id).or_default() += 1;
+                let mut all = locked(&self.all);
+                *all.followers.entry(id).or_default() += 1;
+                all.subscriptions += 1;
             }
         }
         watcher.tell(id, name);
@@ -123,12 +127,18 @@ impl Watchers {
             if *count == 0 {
                 all.followers.remove(&id);
             }
+            all.subscriptions -= 1;
         }
     }
 
     /// How many watchers follow a dependency by its name.
     pub fn followers(&self, id: DependencyId) -> u32 {
         locked(&self.all).followers.get(&id).copied().unwrap_or(0)
+    }
+
+    /// Dependencies that watchers follow by their names, each watcher counted.
+    pub fn subscriptions(&self) -> u64 {
+        locked(&self.all).subscriptions
     }
 
     /// Tells all who follow names of all they follow: the policies have changed.
@@ -245,8 +255,10 @@ mod tests {
         watchers.changed(ID, &name("payments"));
         assert_eq!(watcher.changed().await.unwrap().len(), 1);
         assert_eq!(watchers.followers(ID), 1);
+        assert_eq!(watchers.subscriptions(), 1);
         watchers.close(&watcher);
         assert_eq!(watchers.followers(ID), 0);
+        assert_eq!(watchers.subscriptions(), 0);
         assert_eq!(watcher.changed().await, None);
     }
 

@@ -5,7 +5,13 @@ use std::sync::Arc;
 use tokio::sync::watch::Receiver;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{answer, ending::Ending, read, session, status};
+use super::{
+    answer,
+    ending::Ending,
+    read, session,
+    span::{self, Origin},
+    status,
+};
 use crate::{
     coordinator::Coordinator,
     proto::{
@@ -40,7 +46,8 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
         request: Request<AcquireRequest>,
     ) -> Result<Response<AcquireResponse>, Status> {
         let unsaid = read::Defaults::default();
-        let answered = acquire(&self.coordinator, request.get_ref(), &unsaid).await?;
+        let origin = Origin::Rpc(request.metadata());
+        let answered = acquire(&self.coordinator, request.get_ref(), &unsaid, origin).await?;
         Ok(Response::new(answered))
     }
 
@@ -49,7 +56,8 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
         request: Request<ReportRequest>,
     ) -> Result<Response<ReportResponse>, Status> {
         let unsaid = read::Defaults::default();
-        let answered = report(&self.coordinator, request.get_ref(), &unsaid).await?;
+        let origin = Origin::Rpc(request.metadata());
+        let answered = report(&self.coordinator, request.get_ref(), &unsaid, origin).await?;
         Ok(Response::new(answered))
     }
 
@@ -75,7 +83,37 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
     }
 }
 
+/// Answers a question, under a span where somebody wants one.
 pub(super) async fn acquire<S: Store>(
+    coordinator: &Coordinator<S>,
+    request: &AcquireRequest,
+    defaults: &read::Defaults,
+    origin: Origin<'_>,
+) -> Result<AcquireResponse, Status> {
+    let span = span::begin(coordinator.telemetry(), &span::ACQUIRE, origin);
+    let answered = decide(coordinator, request, defaults).await;
+    if span.is_wanted() {
+        span::end_acquire(span, request, defaults, answered.as_ref());
+    }
+    answered
+}
+
+/// As [`acquire`].
+pub(super) async fn report<S: Store>(
+    coordinator: &Coordinator<S>,
+    request: &ReportRequest,
+    defaults: &read::Defaults,
+    origin: Origin<'_>,
+) -> Result<ReportResponse, Status> {
+    let span = span::begin(coordinator.telemetry(), &span::REPORT, origin);
+    let answered = take(coordinator, request, defaults).await;
+    if span.is_wanted() {
+        span::end_report(span, request, defaults, answered.as_ref());
+    }
+    answered
+}
+
+async fn decide<S: Store>(
     coordinator: &Coordinator<S>,
     request: &AcquireRequest,
     defaults: &read::Defaults,
@@ -88,7 +126,7 @@ pub(super) async fn acquire<S: Store>(
     Ok(answer::acquired(decision))
 }
 
-pub(super) async fn report<S: Store>(
+async fn take<S: Store>(
     coordinator: &Coordinator<S>,
     request: &ReportRequest,
     defaults: &read::Defaults,

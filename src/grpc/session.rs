@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 use tonic::{Status, Streaming};
 
-use super::{client, oversize, pushed, read, status};
+use super::{client, oversize, pushed, read, span::Origin, status};
 use crate::{
     coordinator::{Caller, Coordinator, Key, Refusal, SUBSCRIPTIONS_MAX, Watcher},
     proto::{
@@ -27,6 +27,7 @@ use crate::{
         session_response::Message as Answered,
     },
     store::Store,
+    telemetry::Counter,
 };
 
 /// Updates that may wait in front of the transport's own window.
@@ -38,7 +39,7 @@ const RENEW_EVERY: Duration = Duration::from_secs(5);
 pub type Answers = Pin<Box<dyn Stream<Item = Result<SessionResponse, Status>> + Send>>;
 
 /// One session.
-struct Session<S> {
+struct Session<S: Store> {
     coordinator: Arc<Coordinator<S>>,
     /// What it has said of itself. Said once at most.
     greeting: OnceLock<read::Defaults>,
@@ -54,6 +55,7 @@ pub fn serve<S: Store>(
 ) -> Answers {
     let watcher = coordinator.subscriber();
     let updates = push(Arc::clone(&coordinator), Arc::clone(&watcher));
+    coordinator.telemetry().add(Counter::SessionOpened);
     let session = Arc::new(Session {
         coordinator,
         greeting: OnceLock::new(),
@@ -105,6 +107,7 @@ fn push<S: Store>(
                 };
                 coordinator.settled().await;
                 let message = Some(Answered::Update(pushed::update(seen)));
+                coordinator.telemetry().add(Counter::Pushed);
                 // A reader that has gone is noticed above.
                 let _ = room.send(Ok(SessionResponse { id: 0, message })).await;
             }
@@ -114,16 +117,25 @@ fn push<S: Store>(
     ReceiverStream::new(updates)
 }
 
+impl<S: Store> Drop for Session<S> {
+    fn drop(&mut self) {
+        self.coordinator.telemetry().add(Counter::SessionClosed);
+    }
+}
+
 impl<S: Store> Session<S> {
     /// `None`: the message needs no answer.
     async fn handle(&self, request: SessionRequest) -> Option<SessionResponse> {
         let answered = match request.message {
             Some(Asked::Acquire(batch)) => self.acquire(&batch).await.map(Some),
-            Some(Asked::Report(report)) => {
-                client::report(&self.coordinator, &report, &self.defaults())
-                    .await
-                    .map(|reported| Some(Answered::Reported(reported)))
-            }
+            Some(Asked::Report(report)) => client::report(
+                &self.coordinator,
+                &report,
+                &self.defaults(),
+                Origin::Session,
+            )
+            .await
+            .map(|reported| Some(Answered::Reported(reported))),
             Some(Asked::Hello(hello)) => self.greet(hello).await.map(|()| None),
             Some(Asked::Subscribe(subscribe)) => self.subscribe(&subscribe).await.map(|()| None),
             None => Err(status::of(&Refusal::invalid(
@@ -157,7 +169,8 @@ impl<S: Store> Session<S> {
         let defaults = greeting.unwrap_or(&unsaid);
         let mut items = Vec::with_capacity(count);
         for request in &batch.requests {
-            let result = match client::acquire(&self.coordinator, request, defaults).await {
+            let acquired = client::acquire(&self.coordinator, request, defaults, Origin::Session);
+            let result = match acquired.await {
                 Ok(response) => {
                     if let Some(greeting) = greeting
                         && (request.namespace.is_empty() || request.namespace == greeting.namespace)

@@ -91,6 +91,21 @@ pub fn oversize(bytes: u64, limit: u64) -> Status {
     Status::with_error_details(Code::ResourceExhausted, text, details)
 }
 
+/// A body over HTTP that is longer than is read; nobody counted how much.
+pub fn oversize_body(limit: u64) -> Status {
+    let text = format!("the body has more than {limit} bytes: send less at once");
+    let limits = HashMap::from([("limit_bytes".to_owned(), limit.to_string())]);
+    let details = ErrorDetails::with_error_info("MESSAGE_TOO_LARGE", DOMAIN, limits);
+    Status::with_error_details(Code::ResourceExhausted, text, details)
+}
+
+/// A request over HTTP that cannot be read as the message that it should be.
+pub fn not_json(problem: &str) -> Status {
+    let text = shortened(problem.to_owned(), TEXT_MAX);
+    let details = ErrorDetails::with_error_info("NOT_JSON", DOMAIN, HashMap::new());
+    Status::with_error_details(Code::InvalidArgument, text, details)
+}
+
 /// At most so many bytes of a text, and a sign where something is left out.
 fn shortened(mut text: String, max: usize) -> String {
     if text.len() > max {

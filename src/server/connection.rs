@@ -22,6 +22,8 @@ use tokio::{
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::server::{Connected, TcpConnectInfo, TcpIncoming};
 
+use crate::telemetry::{Counter, Telemetry};
+
 /// A peer that has not sent the preface within so long is cut off.
 const SPEAK_WITHIN: Duration = Duration::from_secs(5);
 /// What every client of HTTP/2 sends first, and before which there is no keepalive.
@@ -35,16 +37,40 @@ pub struct Connection {
     silence: Option<Pin<Box<Sleep>>>,
     /// Bytes of the preface that have not come yet.
     unsaid: usize,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
+}
+
+/// Counted for as long as it is taken.
+#[derive(Debug)]
+struct Place {
+    telemetry: Arc<Telemetry>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Place {
+    fn new(telemetry: Arc<Telemetry>, permit: OwnedSemaphorePermit) -> Self {
+        telemetry.add(Counter::ConnectionOpened);
+        Self {
+            telemetry,
+            _permit: permit,
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.telemetry.add(Counter::ConnectionClosed);
+    }
 }
 
 /// The connections of a listener, each with a place of its own.
 pub fn counted(
     incoming: TcpIncoming,
     places: Arc<Semaphore>,
+    telemetry: Arc<Telemetry>,
 ) -> impl Stream<Item = io::Result<Connection>> {
     incoming.then(move |stream| {
-        let places = Arc::clone(&places);
+        let (places, telemetry) = (Arc::clone(&places), Arc::clone(&telemetry));
         async move {
             let stream = stream?;
             // The semaphore is never closed.
@@ -54,7 +80,7 @@ pub fn counted(
                 stream,
                 silence,
                 unsaid: PREFACE,
-                _place: place,
+                _place: Place::new(telemetry, place),
             })
         }
     })
@@ -136,14 +162,22 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let places = Arc::new(Semaphore::new(1));
-        let mut connections = Box::pin(counted(TcpIncoming::from(listener), Arc::clone(&places)));
+        let (incoming, telemetry) = (TcpIncoming::from(listener), Arc::<Telemetry>::default());
+        let mut connections = Box::pin(counted(
+            incoming,
+            Arc::clone(&places),
+            Arc::clone(&telemetry),
+        ));
         let _silent = TcpStream::connect(address).await.unwrap();
         let mut connection = connections.next().await.unwrap().unwrap();
         assert_eq!(places.available_permits(), 0);
         let error = connection.read_u8().await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let open = || telemetry.open(Counter::ConnectionOpened, Counter::ConnectionClosed);
+        assert_eq!(open(), 1);
         drop(connection);
         assert_eq!(places.available_permits(), 1);
+        assert_eq!(open(), 0);
     }
 
     #[tokio::test]
@@ -151,7 +185,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let places = Arc::new(Semaphore::new(1));
-        let mut connections = Box::pin(counted(TcpIncoming::from(listener), places));
+        let mut connections =
+            Box::pin(counted(TcpIncoming::from(listener), places, Arc::default()));
         let mut dripping = TcpStream::connect(address).await.unwrap();
         dripping.write_all(b"PRI * HTTP/2.0\r\n").await.unwrap();
         let mut connection = connections.next().await.unwrap().unwrap();
@@ -168,7 +203,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let places = Arc::new(Semaphore::new(1));
-        let mut connections = Box::pin(counted(TcpIncoming::from(listener), places));
+        let mut connections =
+            Box::pin(counted(TcpIncoming::from(listener), places, Arc::default()));
         let mut peer = TcpStream::connect(address).await.unwrap();
         peer.write_all(&[b'x'; PREFACE]).await.unwrap();
         let mut connection = connections.next().await.unwrap().unwrap();

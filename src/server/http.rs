@@ -1,12 +1,18 @@
-//! Liveness, readiness and metrics over HTTP, for whoever has no gRPC.
+//! Liveness, readiness, metrics and the questions of clients over HTTP, for whoever has no gRPC.
 
 use std::sync::Arc;
 
-use axum::{Router, extract::State, http::StatusCode, routing::get};
+use axum::{
+    Router,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
 use tokio::sync::watch;
 
-use super::brief::Brief;
-use crate::{coordinator::Coordinator, store::Store};
+use super::{brief::Brief, metrics::Metrics};
+use crate::{coordinator::Coordinator, grpc, store::Store, telemetry::CONTENT_TYPE};
 
 /// Serves `room` connections at once until it is stopped; for ever where there is no listener.
 ///
@@ -15,18 +21,24 @@ use crate::{coordinator::Coordinator, store::Store};
 pub async fn serve<S: Store>(
     listener: Option<std::net::TcpListener>,
     room: usize,
-    coordinator: Arc<Coordinator<S>>,
+    metrics: Arc<Metrics<S>>,
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let Some(listener) = listener else {
         return std::future::pending().await;
     };
     let listener = tokio::net::TcpListener::from_std(listener)?;
+    let coordinator = Arc::clone(metrics.coordinator());
     let routes = Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready::<S>))
-        .route("/metrics", get(metrics::<S>))
-        .with_state(coordinator);
+        .with_state(Arc::clone(&coordinator))
+        .merge(grpc::json::routes(coordinator))
+        .merge(
+            Router::new()
+                .route("/metrics", get(exposition::<S>))
+                .with_state(metrics),
+        );
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
@@ -46,18 +58,16 @@ async fn ready<S: Store>(State(coordinator): State<Arc<Coordinator<S>>>) -> (Sta
     (StatusCode::OK, format!("ready\ndurability: {durability}\n"))
 }
 
-async fn metrics<S: Store>(State(coordinator): State<Arc<Coordinator<S>>>) -> String {
-    let gauges = [
-        (
-            "holdoff_dependencies",
-            "Dependencies in memory.",
-            coordinator.dependencies() as u64,
-        ),
-        (
-            "holdoff_durability_degraded",
-            "1 while the data directory cannot be written.",
-            u64::from(coordinator.durability_degraded()),
-        ),
-    ];
-    coordinator.telemetry().exposition(&gauges)
+/// Read on a thread of its own, one reader after the other: it walks over all dependencies.
+async fn exposition<S: Store>(State(metrics): State<Arc<Metrics<S>>>) -> Response {
+    let turn = metrics.turn().await;
+    let read = tokio::task::spawn_blocking(move || {
+        let text = metrics.exposition();
+        drop(turn);
+        text
+    });
+    match read.await {
+        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
 }

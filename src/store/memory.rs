@@ -17,7 +17,7 @@ use std::{
 use dashmap::{DashMap, Entry};
 use holdoff_decision::{Reach, Time};
 
-use super::{Name, Run, Seed, Slot, Store, StoreError, Told, sequences::Sequences};
+use super::{Name, Notes, Seed, Slot, Store, StoreError, Told, sequences::Sequences};
 use crate::permit::DependencyId;
 
 /// Enough that two cores rarely meet in one.
@@ -83,9 +83,7 @@ impl MemoryStore {
         id: DependencyId,
         namespace: &str,
         seed: impl FnOnce(u64) -> Result<Seed, StoreError>,
-        mut
-        _: impl Fn(&Slot) -> Reach + Send,
-        rule: impl FnMut(&mut Slot) -> R,
+        mut rule: impl FnMut(&mut Slot) -> R,
     ) -> Result<R, StoreError> {
         if let Some(mut slot) = self.slots.get_mut(&id) {
             return Ok(rule(&mut slot));
@@ -133,7 +131,7 @@ impl MemoryStore {
             },
             policy: seed.policy,
             generation: seed.generation,
-            run: Run::Counts,
+            notes: Notes::default(),
             record: seed.record,
             beside: None,
         })
@@ -159,6 +157,7 @@ impl Store for MemoryStore {
         id: DependencyId,
         namespace: &str,
         seed: impl FnOnce(u64) -> Result<Seed, StoreError> + Send,
+        _: impl Fn(&Slot) -> Reach + Send,
         rule: impl FnMut(&mut Slot) -> R + Send,
     ) -> impl Future<Output = Result<R, StoreError>> + Send {
         ready(self.transact_now(id, namespace, seed, rule))

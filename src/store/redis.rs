@@ -120,7 +120,6 @@ impl RedisStore {
         timing: Timing,
         decisions: Decisions,
         fresh_permit_key: [u8; 16],
-        fresh_number: u64,
     ) -> Result<Self, String> {
         let failed = |error: ::redis::RedisError| format!("the store {address}: {error}");
         let opened = tokio::time::timeout(2 * link::CONNECT_WITHIN, Link::open(address)).await;
@@ -129,10 +128,14 @@ impl RedisStore {
             .map_err(failed)?;
         let keys = Keys::new(address.prefix());
         let permit_key = keeper::permit_key(&link, &keys, fresh_permit_key).await;
+        // A place to begin at; the store tells which number is free.
+        let [a, b, c, d, e, f, g, h, ..] = fresh_permit_key;
+        let first_half = [a, b, c, d, e, f, g, h];
         let path = match decisions {
             Decisions::Strict => Path::Strict,
             Decisions::Leased => {
-                let number = keeper::replica_number(&link, &keys, fresh_number).await;
+                let number =
+                    keeper::replica_number(&link, &keys, u64::from_le_bytes(first_half)).await;
                 Path::Leased(number.map_err(failed)?)
             }
         };
@@ -205,7 +208,7 @@ impl Shared {
     /// Tells this replica's followers what others have done, or what nobody waited for.
     fn tell_news(&self, id: DependencyId, at: &mut Desk) {
         if at.take_news()
-            && let (Some(told), Some(slot)) = (self.told.get(), at.slot_mut())
+            && let (Some(Told(told)), Some(slot)) = (self.told.get(), at.slot_mut())
         {
             told(id, slot);
         }

@@ -16,7 +16,7 @@ use holdoff_decision::{
     check::Checks,
 };
 
-use super::{Beside, Name, Run, Slot};
+use super::{Beside, Name, Notes, Slot};
 
 const VERSION: u8 = 1;
 /// A slot whose policy was not resolved yet has the policies of no generation.
@@ -66,7 +66,7 @@ pub fn read(bytes: &[u8]) -> Result<Slot, Corrupt> {
         },
         policy: Arc::new(Policy::default()),
         generation: UNRESOLVED,
-        run: Run::Counts,
+        notes: Notes::default(),
         record: Record::read(from.left())?,
         beside: checks.map(|checks| {
             Box::new(Beside {

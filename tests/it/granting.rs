@@ -334,7 +334,7 @@ async fn a_shadow_breaker_refuses_nothing_and_shows_what_it_would_have_done() {
     let answer = client.ask(first("d")).await;
     assert_eq!(answer.state(), BreakerState::Closed);
     grant_of(answer);
-    let text = service.coordinator.telemetry().exposition(&[]);
+    let text = service.coordinator.telemetry().exposition();
     assert!(text.contains("holdoff_shadow_trips_total 1"), "{text}");
-    assert!(text.contains("{to=\"open\",from=\"closed\"} 0"), "{text}");
+    assert!(text.contains("{from=\"closed\",to=\"open\"} 0"), "{text}");
 }

@@ -727,7 +727,7 @@ async fn a_bad_reload_changes_nothing_is_counted_and_shown() {
     assert_eq!(event.kind(), EventKind::PoliciesRefused);
     assert!(event.detail.contains("policies.yaml:2"), "{}", event.detail);
     assert_eq!(client.resolved("d", "retry.max_attempts").await.0, "4");
-    let text = service.coordinator.telemetry().exposition(&[]);
+    let text = service.coordinator.telemetry().exposition();
     assert!(text.contains("holdoff_policy_reloads_total{result=\"refused\"} 1"));
 }
 

@@ -585,10 +585,11 @@ async fn health_and_metrics_are_served_over_http_and_sigterm_ends_it_in_order() 
     let (code, metrics) = get("/metrics");
     assert_eq!(code, 200);
     assert!(
-        metrics.contains("holdoff_grants_total{kind=\"first\"} 1"),
+        metrics.contains("holdoff_decisions_total{verdict=\"granted\",reason=\"first\"} 1"),
         "{metrics}"
     );
-    assert!(!metrics.contains("\"d\""));
+    let state = "holdoff_dependency_state{namespace=\"default\",dependency=\"d\"} 0";
+    assert!(metrics.contains(state), "{metrics}");
     client
         .force(forced("d", OverrideKind::ForceOpen))
         .await

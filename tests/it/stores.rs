@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use holdoff::store::redis::{Address, RedisStore, Timing};
+use holdoff::store::redis::{Address, Decisions, RedisStore, Timing};
 use tempfile::TempDir;
 
 /// Machines that run tests are busy; what is tested of deadlines sets its own.
@@ -196,9 +196,14 @@ impl Cluster {
     }
 }
 
+/// On the strict path.
 pub async fn connect(url: &str) -> RedisStore {
+    connect_with(url, Decisions::Strict).await
+}
+
+pub async fn connect_with(url: &str, decisions: Decisions) -> RedisStore {
     let address: Address = url.parse().unwrap();
-    let store = RedisStore::connect(&address, PATIENT, [7; 16]).await;
+    let store = RedisStore::connect(&address, PATIENT, decisions, rand::random()).await;
     store.unwrap_or_else(|error| panic!("{error}"))
 }
 

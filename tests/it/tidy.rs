@@ -54,7 +54,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("entropy", &[]),
     ("proto", &[]),
     ("settings", &["recording", "store"]),
-    ("telemetry", &[]),
+    // The names of the RPCs.
+    ("telemetry", &["proto"]),
     ("permit", &[]),
     ("policy", &[]),
     ("durable", &[]),
@@ -87,6 +88,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "policy",
             "proto",
             "store",
+            "telemetry",
         ],
     ),
     (

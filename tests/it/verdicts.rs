@@ -137,7 +137,7 @@ async fn operators_see_the_verdict_of_health_checks_and_are_told_when_it_changes
         "a health check by instance \"a\" succeeded after 3 that failed"
     );
     verdicts_are_told_once(&mut client).await;
-    let metrics = service.coordinator.telemetry().exposition(&[]);
+    let metrics = service.coordinator.telemetry().exposition();
     for line in [
         "holdoff_check_plans_total{kind=\"run\"} 6",
         "holdoff_check_plans_total{kind=\"shared\"} 0",
@@ -195,6 +195,6 @@ async fn a_result_that_is_repeated_or_forged_changes_no_verdict() {
         (seen.failures_in_a_row, seen.verdict()),
         (1, CheckVerdict::Unknown)
     );
-    let metrics = service.coordinator.telemetry().exposition(&[]);
+    let metrics = service.coordinator.telemetry().exposition();
     assert!(metrics.contains("holdoff_check_results_total{result=\"unhealthy\"} 1"));
 }

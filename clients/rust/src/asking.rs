@@ -33,7 +33,7 @@ use crate::{
     outcome::Outcome,
     permit::{Permit, Terms},
     proto,
-    pushed::OnState,
+    pushed::{OnState, Sought},
     question::{Question, Safety},
     wire::{self, Answer, Unreadable},
 };
@@ -203,7 +203,14 @@ impl Asking {
 
     /// A retry or a hedge: what nobody needs for the call to be made at all.
     fn is_extra(&self) -> bool {
-        self.attempt > 1 || self.is_hedge
+        self.sought() == Sought::Extra
+    }
+
+    pub(crate) fn sought(&self) -> Sought {
+        match self.attempt > 1 || self.is_hedge {
+            true => Sought::Extra,
+            false => Sought::First,
+        }
     }
 
     /// What follows from the caller's own words.
@@ -279,27 +286,17 @@ impl Asking {
                 previous: previous.here(self.attempt),
             },
         };
+        if let Some(denied) = self.refused_alone() {
+            self.note_here(question);
+            return Err(denied);
+        }
         let terms = self.decide_here(question)?.less(held);
         Permit::try_new(self.clone(), terms, asked_at)
     }
 
     fn decide_here(&self, question: decision::Question) -> Result<Terms, Denied> {
         let inner = self.client.inner();
-        let strictness = match (&inner.mode, inner.on_no_decision) {
-            (Mode::Bypass | Mode::Testing, _) => Strictness::RetriesOnly,
-            (Mode::Fleet(_), OnNoDecision::Local) => Strictness::All,
-            (Mode::Fleet(_), OnNoDecision::Allow) => Strictness::RetriesOnly,
-            (Mode::Fleet(_), OnNoDecision::Deny) => return Err(undecided()),
-        };
-        let asked = local::Asked {
-            kept: inner.kept(&self.question.dependency),
-            question,
-            idempotent: self.question.safety != Safety::Unsafe,
-            time_left: self.time_left().map(Into::into),
-            cost: self.question.cost,
-            priority: self.question.priority.into(),
-            strictness,
-        };
+        let asked = self.asked_here(question).ok_or_else(undecided)?;
         let dependency = &self.question.dependency;
         let answer = inner
             .local
@@ -314,6 +311,26 @@ impl Asking {
             terms.delay = Duration::ZERO;
         }
         Ok(terms)
+    }
+
+    /// `None`: this process must not decide either.
+    fn asked_here(&self, question: decision::Question) -> Option<local::Asked> {
+        let inner = self.client.inner();
+        let strictness = match (&inner.mode, inner.on_no_decision) {
+            (Mode::Bypass | Mode::Testing, _) => Strictness::RetriesOnly,
+            (Mode::Fleet(_), OnNoDecision::Local) => Strictness::All,
+            (Mode::Fleet(_), OnNoDecision::Allow) => Strictness::RetriesOnly,
+            (Mode::Fleet(_), OnNoDecision::Deny) => return None,
+        };
+        Some(local::Asked {
+            kept: inner.kept(&self.question.dependency),
+            question,
+            idempotent: self.question.safety != Safety::Unsafe,
+            time_left: self.time_left().map(Into::into),
+            cost: self.question.cost,
+            priority: self.question.priority.into(),
+            strictness,
+        })
     }
 
     fn remember(&self, denied: &Denied) {

@@ -127,6 +127,13 @@ impl Policies {
         };
         Self { all, retries_only }
     }
+
+    fn binding(&self, strictness: Strictness) -> &Policy {
+        match strictness {
+            Strictness::All => &self.all,
+            Strictness::RetriesOnly => &self.retries_only,
+        }
+    }
 }
 
 impl Local {
@@ -158,7 +165,7 @@ impl Local {
         if asked.strictness == Strictness::All
             && let Some(denied) = entry.heed_fleet(now)
         {
-            entry.take_previous(&asked.question, &context);
+            entry.take_previous(asked, &context);
             return Err(denied);
         }
         let ask = Ask {
@@ -172,13 +179,21 @@ impl Local {
             cost: asked.cost.max(1),
             priority: asked.priority,
         };
-        let policy = match asked.strictness {
-            Strictness::All => &entry.policies.all,
-            Strictness::RetriesOnly => &entry.policies.retries_only,
-        };
+        let policy = entry.policies.binding(asked.strictness);
         let answer = decision::acquire(policy, &mut entry.record, &ask, &context);
         entry.record.take_changes();
         answer.verdict.map_err(|denial| Denied::local(&denial))
+    }
+
+    /// Takes the outcome that a question tells, and answers nothing: the service has said
+    /// before what the answer is.
+    pub(crate) fn note(&self, dependency: &Arc<str>, asked: &Asked, now: Time) {
+        let mut entries = self.lock();
+        let entry = self.entry_of(&mut entries, dependency, now);
+        if let Some(kept) = &asked.kept {
+            entry.keep_to(kept);
+        }
+        entry.take_previous(asked, &context(now, Sample::default()));
     }
 
     /// How an attempt ended; once, however often it is said.
@@ -289,11 +304,12 @@ impl Entry {
     }
 
     /// The outcome before counts whatever the answer is.
-    fn take_previous(&mut self, question: &Question, context: &Context) {
-        let Question::Retry { previous, .. } = question else {
+    fn take_previous(&mut self, asked: &Asked, context: &Context) {
+        let Question::Retry { previous, .. } = &asked.question else {
             return;
         };
-        let (policy, record) = (&self.policies.all, &mut self.record);
+        let policy = self.policies.binding(asked.strictness);
+        let record = &mut self.record;
         let Previous {
             made_under,
             outcome,

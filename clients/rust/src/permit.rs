@@ -289,10 +289,15 @@ impl Permit {
         let Some(made) = &self.made else {
             return Ok(self);
         };
+        if self.is_local()
+            && let Some(denied) = self.refused_alone()
+        {
+            return Err(denied);
+        }
         let asked_at = Instant::now();
         let terms = match self.asking.confirm(made).await {
             Ok(Some(terms)) => terms,
-            Ok(None) => return Ok(self),
+            Ok(None) => return self.refused_alone().map_or(Ok(self), Err),
             Err(denied) => {
                 // A denied confirmation has made the permit void; one that was not decided
                 // has left it to be given back.
@@ -317,6 +322,15 @@ impl Permit {
         self.confirm = terms.confirm && !terms.delay.is_zero();
         self.fits(terms.delay)?;
         Ok(self)
+    }
+
+    /// A confirmation that nobody answers: what is pushed may say no, but not where it is older
+    /// than the grant.
+    fn refused_alone(&self) -> Option<Denied> {
+        let asking = &self.asking;
+        let dependency = &asking.question.dependency;
+        let pushed = self.pushed()?;
+        pushed.refused_alone(dependency, asking.sought(), self.epoch)
     }
 
     fn fits(&self, delay: Duration) -> Result<(), Denied> {

@@ -77,6 +77,14 @@ pub(crate) struct OnState {
     pub(crate) slow_after: Nanos,
 }
 
+/// What is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sought {
+    First,
+    /// A retry or a hedge.
+    Extra,
+}
+
 /// What a process on its own keeps to.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
@@ -195,6 +203,26 @@ impl Pushed {
         let now = self.clock.time();
         let is_later = heard.epoch > epoch && now < heard.valid_until;
         (heard.refuses() && is_later).then(|| heard.denied(now))
+    }
+
+    /// Why a question that the service does not answer is denied all the same: what it said
+    /// before still stands. `since`: only what was said in this epoch or later counts. `None`:
+    /// this process decides.
+    pub(crate) fn refused_alone(
+        &self,
+        dependency: &str,
+        sought: Sought,
+        since: Option<u64>,
+    ) -> Option<Denied> {
+        let entries = self.read();
+        let heard = &entries.get(dependency)?.heard;
+        let now = self.clock.time();
+        let stands = now < heard.valid_until && since.is_none_or(|epoch| heard.epoch >= epoch);
+        let is_let_go = match sought {
+            Sought::First => heard.first_attempts == proto::FirstAttempts::Go,
+            Sought::Extra => false,
+        };
+        (stands && heard.refuses() && !is_let_go).then(|| heard.denied(now))
     }
 
     /// How many clients the fleet had when the service last said so; 0: it has not.

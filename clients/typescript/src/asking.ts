@@ -8,10 +8,8 @@ import { name } from "./entropy.js";
 import { type AcquireRequest, AcquireRequestSchema } from "./gen/holdoff/v1/coordinator_pb.js";
 import { holdBack } from "./heldback.js";
 import { mayHaveArrived, type NoAnswer, noAnswerText } from "./link/ask.js";
-import type { Link } from "./link.js";
 import { draws } from "./local.js";
 import { type Made, Previous } from "./made.js";
-import { isName } from "./options.js";
 import type { Outcome } from "./outcome.js";
 import type { Question } from "./question.js";
 import { asDenial, type LocalAnswer } from "./rules/record.js";
@@ -34,6 +32,13 @@ export interface Terms {
   readonly epoch: bigint | undefined;
   /** Taken before the question was sent, so that a lease never seems longer than it is. */
   readonly askedAt: number;
+}
+
+/** An attempt that was granted may not be made any more. */
+export interface Unconfirmed {
+  readonly denied: Denial;
+  /** Its permit is void; otherwise it is to be given back. */
+  readonly isVoid: boolean;
 }
 
 type Answer = Granted | Denied | NoDecision;
@@ -152,14 +157,18 @@ export class Asking {
   }
 
   /** Whether a granted attempt may still be made. `null`: nobody says that it may not. */
-  async confirm(made: Made): Promise<Terms | Denial | null> {
+  async confirm(made: Made, epoch: bigint | undefined): Promise<Terms | Unconfirmed | null> {
     const { core, question } = this;
     const askedAt = core.now();
     if (made.by === "state") return null;
     if (made.by === "local") {
+      const refused = this.#refusedAlone(null);
+      if (refused !== null) return { denied: refused, isVoid: false };
       const { local } = core;
       const record = local.record(question.dependency);
-      return this.#counted(record.confirm(this.#terms(), made.permit, local.now, draws().spread), askedAt);
+      const answer = record.confirm(this.#terms(), made.permit, local.now, draws().spread);
+      const counted = this.#counted(answer, askedAt);
+      return "reason" in counted ? { denied: counted, isVoid: true } : counted;
     }
     const answer = await this.#askFleet(made.permit);
     switch (answer.kind) {
@@ -167,10 +176,11 @@ export class Asking {
         return termsOf(answer, askedAt);
       case "denied":
         core.local.remember(question.dependency, answer.denial);
-        return answer.denial;
-      case "none":
-        if (isWithoutDelay(answer)) return unreadable();
-        return core.onNoDecision === "deny" ? undecided() : null;
+        return { denied: answer.denial, isVoid: true };
+      case "none": {
+        const denied = isWithoutDelay(answer) ? unreadable() : this.#unconfirmed(epoch ?? null);
+        return denied === null ? null : { denied, isVoid: false };
+      }
     }
   }
 
@@ -186,9 +196,8 @@ export class Asking {
 
   async #askFleet(confirm: Uint8Array | undefined): Promise<Answer> {
     const { core, question } = this;
-    const request = core.link && this.#request(core.link, confirm);
-    if (core.link === null || request === null) return UNASKED;
-    const reply = await core.link.ask(request, core.timeout, question.signal);
+    if (core.link === null) return UNASKED;
+    const reply = await core.link.ask(() => this.#request(confirm), core.timeout, question.signal);
     if ("no" in reply && reply.no.kind === "abandoned") {
       if (confirm === undefined) this.#tellAfter(reply.no);
       question.signal?.throwIfAborted();
@@ -204,13 +213,8 @@ export class Asking {
     return { kind: "none", why: answer };
   }
 
-  /** `null`: the service cannot be asked this. */
-  #request(link: Link, confirm: Uint8Array | undefined): AcquireRequest | null {
+  #request(confirm: Uint8Array | undefined): AcquireRequest {
     const { question, attempt, timeLeft } = this;
-    if (!isName(question.dependency)) {
-      link.warnName(question.dependency);
-      return null;
-    }
     const previous = confirm === undefined ? this.#previous?.onTheWire() : undefined;
     return create(AcquireRequestSchema, {
       dependency: question.dependency,
@@ -228,6 +232,11 @@ export class Asking {
   #askNobody(answer: NoDecision, askedAt: number): Terms | Denial {
     this.#tellAfter(answer.why);
     if (isWithoutDelay(answer) && this.attempt > 1) return unreadable();
+    const refused = this.#isExhausted ? null : this.#refusedAlone(null);
+    if (refused !== null) {
+      this.#noteHere();
+      return refused;
+    }
     if (this.core.link !== null && this.core.onNoDecision === "deny") return undecided();
     const { local } = this.core;
     const record = local.record(this.question.dependency);
@@ -236,6 +245,33 @@ export class Asking {
         ? record.first(this.#terms(), local.now, draws())
         : record.retry(this.#terms(), this.#retry(this.#previous), local.now, draws());
     return this.#counted(decided, askedAt);
+  }
+
+  /** More attempts than the policy allows are refused for that, since it is final. */
+  get #isExhausted(): boolean {
+    const { maxAttempts } = policyOf(this.core, this.question.dependency);
+    return this.attempt > 1 && maxAttempts !== null && this.attempt > maxAttempts;
+  }
+
+  /** The service gives no answer, and does not need to: what it has pushed, `since` this epoch, stands. */
+  #refusedAlone(since: bigint | null): Denial | null {
+    const sought = this.attempt > 1 ? "extra" : "first";
+    const refused = this.core.link?.pushed.refusedAlone(this.question.dependency, sought, since) ?? null;
+    if (refused !== null) this.core.counting.pushedDenials += 1;
+    return refused;
+  }
+
+  /** What is made of a confirmation that nobody answers. */
+  #unconfirmed(epoch: bigint | null): Denial | null {
+    return this.#refusedAlone(epoch) ?? (this.core.onNoDecision === "deny" ? undecided() : null);
+  }
+
+  /** What the attempt before showed counts for this process, whoever has answered. */
+  #noteHere(): void {
+    const { core, question } = this;
+    if (this.#previous === null || core.onNoDecision === "deny") return;
+    const record = core.local.record(question.dependency);
+    record.note(this.#terms(), this.#retry(this.#previous), core.local.now);
   }
 
   #retry(previous: Previous) {

@@ -5,7 +5,7 @@ import { onAbort } from "./abort.js";
 import { Asking, type Terms } from "./asking.js";
 import { type Classify, classifyResult, type Result } from "./classify/index.js";
 import type { Core } from "./core.js";
-import { type Denial, DeniedError, denial, remember } from "./denial.js";
+import { type Denial, DeniedError, denial, remember, TimedOutError } from "./denial.js";
 import { channels } from "./log.js";
 import { CANCELLED, type Outcome, TIMEOUT } from "./outcome.js";
 import { Grant, isDenial } from "./permit.js";
@@ -53,7 +53,7 @@ export async function call<T>(
   options: CallOptions<T>,
 ): Promise<T> {
   const { classify = classifyResult, onDenied = "fail", signal } = options;
-  let asking = Asking.first(core, readQuestion(dependency, options));
+  let asking = Asking.first(core, readQuestion(core, dependency, options));
   let last: Result<T> | null = null;
   let attempts = 0;
   for (;;) {
@@ -239,21 +239,27 @@ function note(grant: Grant, outcome: Outcome): void {
 
 /** A value that was read as a failure is returned as it is where there is no further attempt. */
 function end<T>(
-  { question: { dependency } }: Asking,
+  { core, question: { dependency } }: Asking,
   last: Result<T> | null,
   why: Denial,
   attempts: number,
   { fallback }: CallOptions<T>,
 ): T | PromiseLike<T> {
   if (channels.denied.hasSubscribers) channels.denied.publish({ dependency, denial: why });
+  core.log.debug("a call was given up", { dependency, reason: why.reason, attempts });
   if (last?.ok) {
     remember(last.value, { ...why, attempts });
     return last.value;
   }
-  const error = last === null ? new DeniedError(why, attempts) : last.error;
+  const error = last === null ? errorOf(why, attempts) : last.error;
   remember(error, { ...why, attempts });
   if (fallback === undefined) throw error;
   return fallback(error);
+}
+
+/** No attempt has returned an error: none was made, or all were cut off. */
+function errorOf(why: Denial, attempts: number): Error {
+  return attempts === 0 ? new DeniedError(why) : new TimedOutError(why, attempts);
 }
 
 /** The caller's own reason, as `fetch` has it. */

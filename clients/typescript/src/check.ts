@@ -18,6 +18,7 @@ import {
 } from "./gen/holdoff/v1/coordinator_pb.js";
 import { type NoAnswer, noAnswerText } from "./link/ask.js";
 import { within } from "./options.js";
+import { checkName } from "./question.js";
 import { sleepUntil, timerOf } from "./timers.js";
 
 export type { Verdict } from "./check/plan.js";
@@ -101,6 +102,7 @@ export function check(
   run: Operation,
   options: CheckOptions,
 ): Promise<Checked> {
+  checkName(core, dependency);
   return new Checker(core, dependency, run, options).keepChecking();
 }
 
@@ -213,7 +215,7 @@ class Checker {
     if (this.#without === kind) return;
     this.#without = kind;
     const why = noAnswerText(no);
-    this.#core.log.warn("health checks go on by themselves", { dependency: this.#dependency, why });
+    this.#core.log.warn(`health checks of ${this.#dependency} go on by themselves: ${why}`);
     this.#tell({ kind, why });
   }
 

@@ -69,7 +69,7 @@ export class Client implements AsyncDisposable {
    * @throws {DeniedError} The attempt may not be made.
    */
   acquire(dependency: string, options: QuestionOptions = {}): Promise<Permit> {
-    return permitFor(Asking.first(this.#core, readQuestion(dependency, options)));
+    return permitFor(Asking.first(this.#core, readQuestion(this.#core, dependency, options)));
   }
 
   /**
@@ -143,14 +143,14 @@ function coreOf(options: ClientOptions): Core {
   const isBypassed = process.env["HOLDOFF_BYPASS"] === "1";
   const clock = new Clock();
   const now = () => clock.now();
-  const log = new Log(options.logger);
+  const log = new Log(settings.logger);
   const counts = counting();
   const local = new Local(now);
   const pushed = new Pushed(now, settings.policy, settings.follow);
   pushed.onLetGo = (dependency) => local.letGo(dependency);
   const { service, instance, namespace, endpoints, timeout, onNoDecision, policy } = settings;
   const hello = create(HelloSchema, { caller: { service, instance }, namespace });
-  const { tls = {}, token } = options;
+  const { tls, token } = settings;
   const link = new Link({ endpoints, tls, token, hello, pushed, counting: counts, log, now });
   return {
     link: isBypassed ? null : link,

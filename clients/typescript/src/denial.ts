@@ -91,16 +91,15 @@ export function denialText({ reason, detail }: Denial): string {
   return detail === "" ? WORDS[reason] : `${WORDS[reason]}: ${detail}`;
 }
 
-/** No attempt was made, or none has returned an error. */
+/** The answer was no, and there is no error of an attempt to show. */
 export class DeniedError extends Error {
   override readonly name = "DeniedError";
   readonly denial: Denial;
-  /** Attempts that were made; all were cut off by a time limit. */
+  /** Attempts that were made before. */
   readonly attempts: number;
 
   constructor(why: Denial, attempts = 0) {
-    const what = attempts === 0 ? "not called" : `gave up after attempt ${attempts}`;
-    super(`${what}: ${denialText(why)}`);
+    super(`${attempts === 0 ? "not called" : gaveUpAfter(attempts)}: ${denialText(why)}`);
     this.denial = why;
     this.attempts = attempts;
     remember(this, { ...why, attempts });
@@ -114,6 +113,35 @@ export class DeniedError extends Error {
   get retryAfter(): number | null {
     return this.denial.retryAfter;
   }
+}
+
+/** All attempts were cut off by a time limit: the deadline, the attempt's own, a probe's lease. */
+export class TimedOutError extends Error {
+  /** As of `AbortSignal.timeout`. */
+  override readonly name = "TimeoutError";
+  /** Why there was no further attempt. */
+  readonly denial: Denial;
+  readonly attempts: number;
+
+  constructor(why: Denial, attempts: number) {
+    super(`timed out: ${gaveUpAfter(attempts)}: ${denialText(why)}`);
+    this.denial = why;
+    this.attempts = attempts;
+    remember(this, { ...why, attempts });
+  }
+
+  get reason(): DenialReason {
+    return this.denial.reason;
+  }
+
+  /** Milliseconds, or `null`. */
+  get retryAfter(): number | null {
+    return this.denial.retryAfter;
+  }
+}
+
+function gaveUpAfter(attempts: number): string {
+  return `gave up after attempt ${attempts}`;
 }
 
 /** Why a call was given up. */

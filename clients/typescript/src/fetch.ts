@@ -22,7 +22,7 @@ export interface FetchOptions extends Omit<CallOptions<Response>, "signal" | "id
 
 const IDEMPOTENT = new Set(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]);
 
-/** The same function, each request of it guarded. It rejects as `fetch` does, or with `DeniedError`. */
+/** The same function, each request of it guarded. It rejects as `fetch` does, with `DeniedError`, or with `TimedOutError`. */
 export function holdoffFetch(client: Client, options: FetchOptions = {}): typeof fetch {
   const { dependency, idempotent, fetch: send = fetch, ...common } = options;
   return async (input, init) => {
@@ -42,7 +42,7 @@ export function holdoffFetch(client: Client, options: FetchOptions = {}): typeof
       {
         ...common,
         classify: common.classify ?? classifyFetch,
-        idempotent: isIdempotent ?? IDEMPOTENT.has(request.method),
+        idempotent: isIdempotent ?? request.isIdempotent,
         keyed: isIdempotent === undefined && request.hasKey,
         ...(request.isStream ? { maxAttempts: 1 } : {}),
         ...(request.signals[0] === undefined ? {} : { signal: request.signals[0] }),
@@ -53,21 +53,21 @@ export function holdoffFetch(client: Client, options: FetchOptions = {}): typeof
 }
 
 interface Read {
-  readonly method: string;
+  readonly isIdempotent: boolean;
   readonly hasKey: boolean;
   readonly isStream: boolean;
   /** The caller's own, if any. */
   readonly signals: readonly AbortSignal[];
 }
 
-function readRequest(input: string | URL | Request, init: RequestInit | undefined): Read {
+export function readRequest(input: string | URL | Request, init: RequestInit | undefined): Read {
   const request = input instanceof Request ? input : undefined;
   const method = init?.method ?? request?.method ?? "GET";
   const headers = new Headers(init?.headers ?? request?.headers);
   const signal = init?.signal ?? request?.signal;
   return {
-    method: method.toUpperCase(),
-    hasKey: headers.has("idempotency-key"),
+    isIdempotent: IDEMPOTENT.has(method.toUpperCase()),
+    hasKey: Boolean(headers.get("idempotency-key")),
     isStream: init?.body === undefined ? request?.body != null : isStream(init.body),
     signals: signal == null ? [] : [signal],
   };
@@ -78,8 +78,8 @@ function isStream(body: RequestInit["body"]): boolean {
   return body instanceof ReadableStream || (Symbol.asyncIterator in body && !(body instanceof Blob));
 }
 
-/** `api.example.com`, `localhost:8080`: letters of a dependency's name, but for IPv6. */
-function nameOf({ host }: URL): string {
+/** `api.example.com`, `localhost:8080`: in lower case and without the scheme's own port, as URL has it. */
+export function nameOf({ host }: URL): string {
   return host.replaceAll(/[^A-Za-z0-9._:-]/g, "");
 }
 

@@ -43,6 +43,10 @@ export class Gate {
     this.#state = { kind: "shut", until, past: { ...state.past, wasHeard: true } };
   }
 
+  get isOpen(): boolean {
+    return this.#state.kind === "open";
+  }
+
   /** Until when nothing is asked. `null`: a question may be asked now, or is the trial. */
   shutUntil(now: number): number | null {
     return this.#state.kind === "shut" && now < this.#state.until ? this.#state.until : null;
@@ -87,6 +91,10 @@ export class Gate {
 export class Pass {
   readonly #gate: Gate;
   readonly #trial: Past | null;
+
+  get isTrial(): boolean {
+    return this.#trial !== null;
+  }
 
   constructor(gate: Gate, trial: Past | null) {
     this.#gate = gate;

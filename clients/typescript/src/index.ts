@@ -23,6 +23,7 @@ export {
   DeniedError,
   type Stopped,
   stopped,
+  TimedOutError,
 } from "./denial.js";
 export { type FetchOptions, holdoffFetch } from "./fetch.js";
 export { holdoffInterceptor, type InterceptorOptions } from "./interceptor.js";

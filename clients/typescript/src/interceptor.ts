@@ -18,7 +18,7 @@ import {
 import type { CallOptions } from "./call.js";
 import { classifyError } from "./classify/index.js";
 import type { Client } from "./client.js";
-import { DeniedError, remember, stopped } from "./denial.js";
+import { DeniedError, remember, stopped, TimedOutError } from "./denial.js";
 
 export interface InterceptorOptions
   extends Omit<
@@ -227,11 +227,13 @@ function statusOf(error: unknown): StatusObject {
   const metadata = error instanceof StatusError ? error.metadata.clone() : new Metadata();
   if (why !== undefined) remember(metadata, why);
   if (error instanceof StatusError) return { code: error.code, details: error.details, metadata };
-  const code = error instanceof DeniedError ? codeOf(error) : status.UNKNOWN;
-  return { code, details: error instanceof Error ? error.message : String(error), metadata };
+  return { code: codeOf(error), details: error instanceof Error ? error.message : String(error), metadata };
 }
 
-function codeOf({ reason, attempts }: DeniedError): status {
-  if (reason === "DEADLINE" || attempts > 0) return status.DEADLINE_EXCEEDED;
+function codeOf(error: unknown): status {
+  if (error instanceof TimedOutError) return status.DEADLINE_EXCEEDED;
+  if (!(error instanceof DeniedError)) return status.UNKNOWN;
+  const { reason } = error;
+  if (reason === "DEADLINE") return status.DEADLINE_EXCEEDED;
   return reason === "RATE_LIMITED" ? status.RESOURCE_EXHAUSTED : status.UNAVAILABLE;
 }

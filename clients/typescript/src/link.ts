@@ -27,17 +27,20 @@ import type {
   PlanCheckResponse,
 } from "./gen/holdoff/v1/coordinator_pb.js";
 import { Ask, AWAY, BUSY, LOST, type NoAnswer, noAnswerText, type Reply } from "./link/ask.js";
-import { Channel, type Endpoint, type TlsOptions, type Token } from "./link/channel.js";
+import { Channel, type TlsOptions, type Token } from "./link/channel.js";
 import type { Connection, OnEnd, Surroundings } from "./link/connection.js";
 import { Course, type End } from "./link/course.js";
+import type { Endpoint } from "./link/endpoint.js";
 import { ASKS_MAX } from "./link/outstanding.js";
+import { Patience } from "./link/patience.js";
+import { Presence } from "./link/presence.js";
 import { Session } from "./link/session.js";
 import { Unary } from "./link/unary.js";
-import { channels, type Log } from "./log.js";
+import type { Log } from "./log.js";
 import { CANCELLED } from "./outcome.js";
 import type { Pushed } from "./pushed.js";
 import { Reports } from "./reports.js";
-import { later, type Timer, timerOf } from "./timers.js";
+import { afterTurns, later, type Timer } from "./timers.js";
 
 export interface LinkOptions {
   readonly endpoints: readonly Endpoint[];
@@ -60,13 +63,16 @@ export class Link implements Surroundings {
   readonly now: () => number;
   readonly reports: Reports;
   readonly gate = new Gate();
+  readonly #patience = new Patience();
+  readonly #presence: Presence;
   readonly #options: LinkOptions;
   readonly #log: Log;
   readonly #course = new Course();
-  readonly #warnedAway = new Seldom();
   readonly #warnedConfiguration = new Seldom();
   #connection: Connection | null = null;
   #channel: Channel | null = null;
+  /** The endpoint of the connection that stands, or stood last. */
+  #endpoint = "";
   #isDialing = false;
   #isClosed = false;
   #asks: Ask[] = [];
@@ -80,28 +86,38 @@ export class Link implements Surroundings {
     this.counting = options.counting;
     this.now = options.now;
     this.#log = options.log;
+    this.#presence = new Presence(options.log, options.now);
     this.reports = new Reports(options.counting, options.now);
     this.reports.onChange = () => this.#reportsChanged();
   }
 
-  /** Asks, and waits for so long at most. */
-  async ask(request: AcquireRequest, timeout: number, signal: AbortSignal | undefined): Promise<Reply> {
+  /** Asks, and waits for so long at most. The question is not made where nobody is asked. */
+  async ask(
+    question: () => AcquireRequest,
+    timeout: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Reply> {
     const pass = this.gate.enter(this.now());
     if (pass === null) return AWAY;
     this.counting.asked += 1;
+    if (!this.#patience.enter()) {
+      pass.givenUp(this.now());
+      if (this.#mayDial) void this.#dial();
+      return AWAY;
+    }
     const reply = await new Promise<Reply>((resolve) => {
-      const ask = new Ask(request, (reply) => {
-        clearTimeout(timer);
+      const ask = new Ask(question(), (reply) => {
+        stopWaiting();
         stopListening();
         resolve(reply);
       });
-      // After a turn of the event loop that took long, the answer may lie there unread.
       const late = () => ask.settle({ no: { kind: "late", isSent: ask.isSent } });
-      const timer = setTimeout(() => setImmediate(late), timerOf(timeout));
+      const stopWaiting = afterTurns(timeout, () => ask.isSent, late);
       const abandon = () => ask.settle({ no: { kind: "abandoned", isSent: ask.isSent } });
       const stopListening = onAbort(signal, abandon);
       this.#want(ask);
     });
+    this.#patience.leave("no" in reply && reply.no.kind === "late" ? "late" : "answered");
     this.#judge(pass, reply);
     return reply;
   }
@@ -115,7 +131,7 @@ export class Link implements Surroundings {
   connect(): Promise<boolean> {
     return new Promise((resolve) => {
       if (this.#connection !== null) this.#connection.whenOpen(resolve);
-      else if (this.#isClosed || (!this.#isDialing && this.now() < this.#course.notBefore)) resolve(false);
+      else if (!this.#mayDial) resolve(false);
       else {
         this.#waiting.push(resolve);
         void this.#dial();
@@ -158,16 +174,20 @@ export class Link implements Surroundings {
 
   async isPreferredBack(): Promise<boolean> {
     const channel = await this.#open(0);
-    channel?.close();
-    return channel !== null;
+    if (typeof channel === "string") return false;
+    channel.close();
+    return true;
+  }
+
+  heard(): void {
+    this.gate.heard(this.now());
+    this.#patience.heard();
+    // A service that has been silent has to answer first.
+    if (this.gate.isOpen) this.#presence.back(this.#endpoint);
   }
 
   warnFollowing(text: string): void {
     this.#warn("the service refuses to push the state of a dependency", text);
-  }
-
-  warnName(dependency: string): void {
-    this.#warn("a dependency's name is not 1 to 200 of the letters allowed; deciding locally", dependency);
   }
 
   #judge(pass: Pass, reply: Reply): void {
@@ -179,7 +199,7 @@ export class Link implements Surroundings {
     if (no.kind === "failed" && CONFIGURATION.has(no.code)) {
       this.#cameBack(pass.answered());
       this.#warn("the service refuses the question; deciding locally", noAnswerText(no));
-    } else if (no.kind === "late" || no.kind === "failed") {
+    } else if (no.kind === "failed" || (no.kind === "late" && (no.isSent || pass.isTrial))) {
       if (pass.unanswered(this.now(), unit())) this.#wentAway(no);
     } else {
       // No time was lost, and the link waits by itself before it connects again.
@@ -188,33 +208,32 @@ export class Link implements Surroundings {
   }
 
   #cameBack(wasAway: boolean): void {
-    if (!wasAway) return;
-    this.#log.info("the service answers again");
-    channels.service.publish({ isAway: false, why: "it answers again" });
+    if (wasAway) this.#presence.back(this.#endpoint);
   }
 
   #wentAway(no: NoAnswer): void {
-    const why = noAnswerText(no);
-    channels.service.publish({ isAway: true, why });
-    if (this.#warnedAway.isDue(this.now())) {
-      this.#log.warn("the service does not answer; deciding locally for a while", { why });
-    }
+    this.#presence.gone(this.#endpoint, noAnswerText(no));
     if (no.kind === "late") this.#connection?.end({ kind: "silent" });
     this.#schedule();
   }
 
   #warn(message: string, text: string): void {
-    if (this.#warnedConfiguration.isDue(this.now())) this.#log.warn(message, { text: text.slice(0, 200) });
+    if (this.#warnedConfiguration.isDue(this.now())) this.#log.warn(`${message}: ${text.slice(0, 200)}`);
   }
 
   #want(ask: Ask): void {
     if (this.#connection !== null) this.#connection.ask(ask);
-    else if (this.#isClosed || (!this.#isDialing && this.now() < this.#course.notBefore)) ask.settle(AWAY);
+    else if (!this.#mayDial) ask.settle(AWAY);
     else if (this.#asks.length >= ASKS_MAX) ask.settle(BUSY);
     else {
       this.#asks.push(ask);
       void this.#dial();
     }
+  }
+
+  /** A connection is being made, or it is time to make one. */
+  get #mayDial(): boolean {
+    return !this.#isClosed && (this.#isDialing || this.now() >= this.#course.notBefore);
   }
 
   async #dial(): Promise<void> {
@@ -223,8 +242,9 @@ export class Link implements Surroundings {
     clearTimeout(this.#wake);
     const dialed = await this.#openAny();
     this.#isDialing = false;
-    if (this.#isClosed || dialed === null) {
-      dialed?.channel.close();
+    if (this.#isClosed || "why" in dialed) {
+      if ("channel" in dialed) dialed.channel.close();
+      else if (!this.#isClosed) this.#presence.gone(dialed.endpoints, dialed.why);
       this.#course.nothingReachable(this.now(), unit());
       this.#refuse();
       this.#schedule();
@@ -241,6 +261,7 @@ export class Link implements Surroundings {
 
   #begin(index: number, channel: Channel): void {
     this.#channel = channel;
+    this.#endpoint = this.#options.endpoints[index]?.authority ?? "";
     const onEnd: OnEnd = (end, untaken, waiting) => this.#ended(index, channel, end, untaken, waiting);
     this.#connection = this.#course.isUnary(index)
       ? new Unary(this, channel, onEnd)
@@ -267,6 +288,7 @@ export class Link implements Surroundings {
     waiting: readonly Waiting[],
   ): void {
     this.#connection = null;
+    this.#patience.lost();
     this.reports.broken();
     if (end.kind === "unimplemented" && !this.#isClosed) {
       this.#course.noteUnary(index);
@@ -276,32 +298,35 @@ export class Link implements Surroundings {
     }
     this.#channel = null;
     channel.close();
+    if (end.kind === "broken") this.#presence.gone(this.#endpoint, "the connection broke");
     this.#course.ended(index, end, this.now(), unit());
     this.#schedule();
   }
 
-  /** Each endpoint once, in order. `null`: none could be reached. */
-  async #openAny(): Promise<{ index: number; channel: Channel } | null> {
-    const count = this.#options.endpoints.length;
-    for (let step = 0; step < count; step++) {
-      const index = (this.#course.start + step) % count;
+  /** Each endpoint once, in order. */
+  async #openAny(): Promise<{ index: number; channel: Channel } | { endpoints: string; why: string }> {
+    const { endpoints } = this.#options;
+    let why = "";
+    for (let step = 0; step < endpoints.length; step++) {
+      const index = (this.#course.start + step) % endpoints.length;
       const channel = await this.#open(index);
-      if (channel !== null) return { index, channel };
+      if (typeof channel !== "string") return { index, channel };
+      why = channel;
     }
-    return null;
+    return { endpoints: endpoints.map(({ authority }) => authority).join(", "), why };
   }
 
-  async #open(index: number): Promise<Channel | null> {
+  /** A text: why it cannot be reached. */
+  async #open(index: number): Promise<Channel | string> {
     const { endpoints, tls, token } = this.#options;
     const endpoint = endpoints[index];
+    if (endpoint === undefined) return "there is no such endpoint";
     try {
-      const channel = endpoint === undefined ? null : await Channel.open(endpoint, tls, token);
-      if (channel === null) this.#log.debug("not reachable", { endpoint: endpoint?.authority });
-      return channel;
+      return await Channel.open(endpoint, tls, token);
     } catch (error) {
       // A certificate that cannot be read, a token that cannot be had.
       this.#warn("cannot connect", String(error));
-      return null;
+      return String(error).slice(0, 200);
     }
   }
 

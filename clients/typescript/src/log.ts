@@ -2,6 +2,7 @@
 // them on `node:diagnostics_channel`. Neither is paid for where nobody listens.
 
 import { type Channel, channel } from "node:diagnostics_channel";
+import { debuglog } from "node:util";
 import type { Denial } from "./denial.js";
 import type { Outcome } from "./outcome.js";
 
@@ -40,32 +41,37 @@ export interface DeniedEvent {
 
 export interface ServiceEvent {
   readonly isAway: boolean;
+  /** `host:port`. */
+  readonly endpoint: string;
   readonly why: string;
 }
 
 /** A logger that throws must not fail a call. */
 export class Log {
   readonly #logger: Logger | undefined;
+  readonly #isDebugging: boolean;
 
   constructor(logger: Logger | undefined) {
     this.#logger = logger;
+    // `console` prints whatever it is given.
+    this.#isDebugging = logger !== undefined && (logger !== console || debuglog("holdoff").enabled);
   }
 
   debug(message: string, details: Record<string, unknown>): void {
-    this.#say("debug", message, details);
+    if (this.#isDebugging) this.#say("debug", message, [details]);
   }
 
-  info(message: string, details: Record<string, unknown> = {}): void {
-    this.#say("info", message, details);
+  info(message: string): void {
+    this.#say("info", message, []);
   }
 
-  warn(message: string, details: Record<string, unknown> = {}): void {
-    this.#say("warn", message, details);
+  warn(message: string): void {
+    this.#say("warn", message, []);
   }
 
-  #say(level: "debug" | "info" | "warn", message: string, details: Record<string, unknown>): void {
+  #say(level: "debug" | "info" | "warn", message: string, details: readonly unknown[]): void {
     try {
-      this.#logger?.[level]?.(`holdoff: ${message}`, details);
+      this.#logger?.[level]?.(`holdoff: ${message}`, ...details);
     } catch {
       // Nobody to tell.
     }

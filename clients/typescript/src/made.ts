@@ -68,7 +68,7 @@ async function askInVain(
     callId: name(),
   });
   link.reports.beginTelling();
-  const reply = await link.ask(request, core.timeout, undefined);
+  const reply = await link.ask(() => request, core.timeout, undefined);
   if ("response" in reply) link.giveBack(reply.response);
   else if (!mayHaveArrived(reply.no)) link.reports.tally(dependency, on, outcome);
   link.reports.endTelling();

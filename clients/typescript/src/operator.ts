@@ -13,7 +13,7 @@ import {
   type Token,
   tokenMetadata,
 } from "./link/channel.js";
-import { readEndpoint } from "./options.js";
+import { endpointOf } from "./options.js";
 
 export * from "./gen/holdoff/v1/operator_pb.js";
 
@@ -47,7 +47,7 @@ const TIMEOUT = 10_000;
 
 /** Nothing is connected before the first request. */
 export function operatorClient(endpoint: string, { tls = {}, token }: OperatorOptions = {}): OperatorClient {
-  const at = readEndpoint(endpoint);
+  const at = endpointOf("endpoint", endpoint);
   const client = new Client(at.authority, credentialsOf(at, tls), optionsOf(tls));
   const methods = Object.entries(OperatorService.method).map(([name, method]) => {
     const { path, write, read } = methodOf(method as never) as Untyped;

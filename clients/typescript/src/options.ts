@@ -5,7 +5,8 @@
 import { hostname } from "node:os";
 import { basename } from "node:path";
 import { name } from "./entropy.js";
-import type { Endpoint, TlsOptions, Token } from "./link/channel.js";
+import type { TlsOptions, Token } from "./link/channel.js";
+import { ENDPOINT_ALLOWED, type Endpoint, readEndpoint } from "./link/endpoint.js";
 import type { Logger } from "./log.js";
 import { type JitterKind, OWN_POLICY, type Policy, type Strategy } from "./rules/policy.js";
 import { type Nanos, nanosOf } from "./rules/time.js";
@@ -15,8 +16,11 @@ export type OnNoDecision = "local" | "allow" | "deny";
 
 /** Settings of a client. Times are milliseconds. */
 export interface ClientOptions {
-  /** `http://host:port` or `https://…`, in order of preference; `http://127.0.0.1:7460` unless said. */
-  readonly endpoints?: readonly string[];
+  /**
+   * `http://host:port`, `https://host:port` or `host:port`, one or more in order of preference. Unless
+   * said, the environment's `HOLDOFF_SERVER`, else `http://127.0.0.1:7460`.
+   */
+  readonly endpoints?: string | readonly string[];
   /** What this process is, for example `checkout`; the name of its script unless said. */
   readonly service?: string;
   /** Which process of it; no two may share a name. Host, process id and a random part unless said. */
@@ -36,9 +40,12 @@ export interface ClientOptions {
   readonly localPolicy?: LocalPolicy;
   /** For `https` endpoints. */
   readonly tls?: TlsOptions;
-  /** A bearer token, or what reads it anew for each connection. */
+  /** A bearer token, or what reads it anew for each connection; `HOLDOFF_TOKEN` unless said. */
   readonly token?: Token;
-  /** `console`, or a logger like it. Nothing is logged unless said. */
+  /**
+   * `console`, or a logger like it. Nothing is logged unless said. Of `console` the lines at debug are
+   * left out unless `NODE_DEBUG` names `holdoff`.
+   */
   readonly logger?: Logger;
 }
 
@@ -83,7 +90,7 @@ export class SettingError extends RangeError {
   readonly field: string;
 
   constructor(field: string, value: unknown, allowed: string) {
-    super(`${field} is ${shown(value)}: ${allowed}`);
+    super(`${field} ${shown(value)}: ${allowed}`);
     this.field = field;
   }
 }
@@ -92,6 +99,7 @@ const NAME_BYTES_MAX = 200;
 const DEFAULT_ENDPOINT = "http://127.0.0.1:7460";
 const TIMEOUT_MAX = 10_000;
 const LONGEST = 24 * 3600 * 1000;
+const SHOWN_MAX = 80;
 
 export interface Settings {
   readonly endpoints: readonly Endpoint[];
@@ -102,51 +110,100 @@ export interface Settings {
   readonly onNoDecision: OnNoDecision;
   readonly follow: readonly string[];
   readonly policy: Policy;
+  readonly tls: TlsOptions;
+  readonly token: Token | undefined;
+  readonly logger: Logger | undefined;
 }
 
+const OPTIONS: Record<keyof ClientOptions, true> = {
+  endpoints: true,
+  service: true,
+  instance: true,
+  namespace: true,
+  timeout: true,
+  onNoDecision: true,
+  follow: true,
+  localPolicy: true,
+  tls: true,
+  token: true,
+  logger: true,
+};
+
 export function readOptions(options: ClientOptions): Settings {
-  const { endpoints = [DEFAULT_ENDPOINT], namespace = "", timeout = 50, onNoDecision = "local" } = options;
-  const { follow = [], localPolicy = {} } = options;
-  if (endpoints.length === 0) throw new SettingError("endpoints", "empty", "at least one");
+  refuseUnknown("option", options, OPTIONS);
+  const { namespace = "", timeout = 50, onNoDecision = "local" } = options;
+  const { follow = [], localPolicy = {}, tls = {}, logger } = options;
   within("timeout", timeout, Number.MIN_VALUE, TIMEOUT_MAX);
   if (!["local", "allow", "deny"].includes(onNoDecision)) {
     throw new SettingError("onNoDecision", onNoDecision, "local, allow or deny");
   }
+  if (!Array.isArray(follow)) throw new SettingError("follow", follow, "a list of names");
   for (const dependency of follow) {
     if (!isName(dependency)) throw new SettingError("follow", dependency, NAME_ALLOWED);
   }
+  if (namespace !== "" && !isName(namespace)) {
+    throw new SettingError("namespace", namespace, `${NAME_ALLOWED}, or nothing`);
+  }
   return {
-    endpoints: endpoints.map(readEndpoint),
+    endpoints: readEndpoints(options.endpoints),
     service: short("service", options.service ?? program()),
     instance: short("instance", options.instance ?? instance()),
-    namespace: short("namespace", namespace),
+    namespace,
     timeout,
     onNoDecision,
     follow,
     policy: readLocalPolicy(localPolicy),
+    tls,
+    token: readToken(options.token),
+    logger,
   };
 }
 
-const NAME = /^[A-Za-z0-9._/:@-]{1,200}$/;
-const NAME_ALLOWED = "1 to 200 ASCII letters, digits and . _ / : @ -";
-
-/** Whether it can be the name of a dependency. */
-export function isName(text: string): boolean {
-  return NAME.test(text);
+/** Of the option, else of the environment. */
+function readEndpoints(said: ClientOptions["endpoints"]): readonly Endpoint[] {
+  if (said === undefined) {
+    const variable = process.env["HOLDOFF_SERVER"];
+    return [variable ? endpointOf("HOLDOFF_SERVER", variable) : endpointOf("endpoint", DEFAULT_ENDPOINT)];
+  }
+  const texts: readonly unknown[] = Array.isArray(said) ? said : [said];
+  if (texts.length === 0) throw new SettingError("endpoints", [], "at least one");
+  return texts.map((text) => endpointOf("endpoint", text));
 }
 
-export function readEndpoint(text: string): Endpoint {
-  const allowed = "it must look like http://host:port";
-  const url = URL.canParse(text) ? new URL(text) : null;
-  const isEncrypted = url?.protocol === "https:";
-  if (url === null || !(isEncrypted || url.protocol === "http:"))
-    throw new SettingError("endpoints", text, allowed);
-  if (url.pathname !== "/" || url.search !== "" || url.hash !== "" || url.username !== "") {
-    throw new SettingError("endpoints", text, allowed);
+/** @throws {SettingError} It is none. */
+export function endpointOf(field: string, text: unknown): Endpoint {
+  const endpoint = readEndpoint(text);
+  if (endpoint !== null) return endpoint;
+  throw new SettingError(field, withoutSecret(text), ENDPOINT_ALLOWED);
+}
+
+/** What stands in front of an `@` may be a password. */
+function withoutSecret(text: unknown): unknown {
+  return typeof text === "string" ? text.replace(/^.*@/s, "…@") : text;
+}
+
+function readToken(said: unknown): Token | undefined {
+  if (said === undefined) return process.env["HOLDOFF_TOKEN"] || undefined;
+  if (typeof said === "string" || typeof said === "function") return said as Token;
+  // Not shown: it is a secret.
+  throw new SettingError("token", typeof said, "a text, or a function that returns one");
+}
+
+/** What nobody reads was misspelt. */
+export function refuseUnknown(what: string, options: object, known: Readonly<Record<string, true>>): void {
+  for (const name in options) {
+    if (!Object.hasOwn(known, name)) {
+      throw new SettingError(what, name, `there is none of this name, but ${Object.keys(known).join(", ")}`);
+    }
   }
-  const port = url.port || (isEncrypted ? "443" : "80");
-  const host = url.hostname.replace(/^\[|\]$/g, "");
-  return { host, port: Number(port), authority: `${url.hostname}:${port}`, isEncrypted };
+}
+
+const NAME = /^[A-Za-z0-9._/:@-]{1,200}$/;
+export const NAME_ALLOWED = "1 to 200 ASCII letters, digits and . _ / : @ -";
+
+/** Whether it can be the name of a dependency. */
+export function isName(text: unknown): text is string {
+  return typeof text === "string" && NAME.test(text);
 }
 
 function short(field: string, value: string): string {
@@ -165,7 +222,28 @@ function instance(): string {
   return `${hostname().slice(0, 150)}-${process.pid}-${name().slice(0, 8)}`;
 }
 
+const POLICY: Record<keyof LocalPolicy, true> = {
+  maxAttempts: true,
+  strategy: true,
+  initialDelay: true,
+  multiplier: true,
+  maxDelay: true,
+  minDelay: true,
+  jitter: true,
+  jitterProportion: true,
+  minAttemptTime: true,
+  pushbackMax: true,
+  pushbackSpread: true,
+  budgetRatio: true,
+  retriesPerSecond: true,
+  budgetTtl: true,
+  openFor: true,
+  openMultiplier: true,
+  openMax: true,
+};
+
 function readLocalPolicy(said: LocalPolicy): Policy {
+  refuseUnknown("option of localPolicy", said, POLICY);
   const own = OWN_POLICY;
   const maxDelay = span(said, "maxDelay") ?? own.backoff.maxDelay;
   const initialDelay = span(said, "initialDelay") ?? own.backoff.initialDelay;
@@ -232,5 +310,6 @@ export function within(field: string, value: number, low: number, high: number):
 }
 
 function shown(value: unknown): string {
-  return typeof value === "string" ? `"${value.slice(0, 40)}"` : String(value);
+  const text = String(value);
+  return `\`${text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text}\``;
 }

@@ -170,13 +170,11 @@ export class Grant {
     this.#confirm = false;
     const { made } = this;
     if (made === null) return null;
-    const answer = await this.asking.confirm(made);
+    const answer = await this.asking.confirm(made, this.#epoch);
     if (answer === null) return null;
-    if (isDenial(answer)) {
-      // A denied confirmation has made the permit void; one that was not decided has left it to be
-      // given back.
-      if (answer.reason !== "NO_DECISION" && answer.reason !== "UNREADABLE") this.made = null;
-      return answer;
+    if ("denied" in answer) {
+      if (answer.isVoid) this.made = null;
+      return answer.denied;
     }
     const { terms } = this;
     const isSamePermit = answer.made.by === "fleet" && answer.made.permit.length === 0;

@@ -7,7 +7,7 @@
 
 import type { Denial } from "./denial.js";
 import { FirstAttempts, type Update } from "./gen/holdoff/v1/coordinator_pb.js";
-import { Heard, type Word } from "./pushed/update.js";
+import { Heard, type Sought, type Word } from "./pushed/update.js";
 import type { Policy } from "./rules/policy.js";
 import type { OnState } from "./tally.js";
 
@@ -80,6 +80,11 @@ export class Pushed {
   /** See {@link Heard.refusedSince}. */
   refusedSince(dependency: string, epoch: bigint): Denial | null {
     return this.#entries.get(dependency)?.heard.refusedSince(epoch, this.#now()) ?? null;
+  }
+
+  /** See {@link Heard.refusedAlone}. */
+  refusedAlone(dependency: string, sought: Sought, since: bigint | null): Denial | null {
+    return this.#entries.get(dependency)?.heard.refusedAlone(sought, since, this.#now()) ?? null;
   }
 
   /** How many clients the fleet had when the service last said so; 0: it has not. */

@@ -1,6 +1,7 @@
 // What a caller says about a call before it makes it.
 
-import { SettingError } from "./options.js";
+import type { Core } from "./core.js";
+import { isName, NAME_ALLOWED, refuseUnknown, SettingError } from "./options.js";
 import type { Safety } from "./rules/settled.js";
 import type { Priority } from "./wire/write.js";
 
@@ -42,11 +43,35 @@ const ATTEMPTS = 10;
 const COST_MAX = 1_000_000;
 const CALL_ID_BYTES_MAX = 128;
 
+/** Of a question, and of a call: the rest is looked at there. */
+const OPTIONS: Readonly<Record<string, true>> = {
+  idempotent: true,
+  keyed: true,
+  deadline: true,
+  maxAttempts: true,
+  attemptTimeout: true,
+  priority: true,
+  cost: true,
+  callId: true,
+  signal: true,
+  onDenied: true,
+  classify: true,
+  fallback: true,
+};
+
+/** In a bypass nothing is coordinated, and no name is too odd for that. */
+export function checkName(core: Core, dependency: unknown): void {
+  const isBypassed = core.link === null && !core.isTesting;
+  if (isName(dependency) || (isBypassed && typeof dependency === "string")) return;
+  throw new SettingError("dependency", dependency, NAME_ALLOWED);
+}
+
 /** No limit is Infinity. */
-export function readQuestion(dependency: string, options: QuestionOptions): Question {
+export function readQuestion(core: Core, dependency: string, options: QuestionOptions): Question {
+  checkName(core, dependency);
+  refuseUnknown("option", options, OPTIONS);
   const { deadline = Number.POSITIVE_INFINITY, attemptTimeout = Number.POSITIVE_INFINITY } = options;
   const { maxAttempts = ATTEMPTS, cost = 0 } = options;
-  if (typeof dependency !== "string") throw new SettingError("dependency", dependency, "a text");
   if (!(deadline >= 0)) throw new SettingError("deadline", deadline, "milliseconds, 0 or more");
   if (!(attemptTimeout >= 0))
     throw new SettingError("attemptTimeout", attemptTimeout, "milliseconds, 0 or more");

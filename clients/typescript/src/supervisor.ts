@@ -61,7 +61,7 @@ export async function supervise<T>(
   if (!(healthyAfter >= 0)) throw new SettingError("healthyAfter", healthyAfter, "milliseconds, 0 or more");
   const chain = new Chain(
     core,
-    readQuestion(name, { idempotent: true, maxAttempts: Number.POSITIVE_INFINITY, signal }),
+    readQuestion(core, name, { idempotent: true, maxAttempts: Number.POSITIVE_INFINITY, signal }),
   );
   let last: { readonly error: unknown } | null = null;
   for (;;) {

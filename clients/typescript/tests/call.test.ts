@@ -3,7 +3,14 @@
 import assert from "node:assert/strict";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { test } from "node:test";
-import { type AttemptEvent, Client, DeniedError, SettingError, stopped } from "../src/index.js";
+import {
+  type AttemptEvent,
+  Client,
+  DeniedError,
+  SettingError,
+  stopped,
+  TimedOutError,
+} from "../src/index.js";
 
 /** Nobody listens there, and it is known at once. */
 const ENDPOINTS = ["http://127.0.0.1:1"];
@@ -58,14 +65,15 @@ test("a_call_that_may_have_been_executed_is_not_repeated_and_one_that_was_not_se
   assert.deepEqual(runs, { reset: 1, refused: 3 });
 });
 
-test("where_no_attempt_has_returned_an_error_there_is_a_denied_error", async () => {
+test("what_was_never_made_is_a_denied_error_and_what_was_cut_off_a_timeout", async () => {
   const late = await errorOf(client.call("late", () => 1, { deadline: 0 }));
   assert.ok(late instanceof DeniedError);
   assert.equal(late.message, "not called: no time left");
   assert.equal(late.attempts, 0);
   const cut = await errorOf(client.call("cut", () => new Promise(() => {}), { attemptTimeout: 5 }));
-  assert.ok(cut instanceof DeniedError);
-  assert.deepEqual([cut.reason, cut.attempts], ["RETRY_UNSAFE", 1]);
+  assert.ok(cut instanceof TimedOutError && !(cut instanceof DeniedError));
+  assert.deepEqual([cut.name, cut.reason, cut.attempts], ["TimeoutError", "RETRY_UNSAFE", 1]);
+  assert.equal(stopped(cut)?.reason, "RETRY_UNSAFE");
 });
 
 test("an_attempt_that_is_cut_off_hears_of_it_and_what_it_comes_to_later_is_not_lost_as_a_rejection", async () => {
@@ -83,7 +91,7 @@ test("an_attempt_that_is_cut_off_hears_of_it_and_what_it_comes_to_later_is_not_l
     },
     { attemptTimeout: 10 },
   );
-  assert.ok((await errorOf(call)) instanceof DeniedError);
+  assert.ok((await errorOf(call)) instanceof TimedOutError);
   assert.deepEqual(reasons, ["TimeoutError"]);
 });
 
@@ -142,15 +150,24 @@ test("a_classifier_that_throws_does_not_lose_the_call", async () => {
 
 test("only_what_can_never_work_is_refused_and_is_named", async () => {
   const odd: [object, RegExp][] = [
-    [{ endpoints: ["127.0.0.1:7460"] }, /endpoints is "127.0.0.1:7460": it must look like/],
+    [
+      { endpoints: "ftp://x" },
+      /^endpoint `ftp:\/\/x`: it must be http:\/\/host:port, https:\/\/host:port or host:port$/,
+    ],
+    [{ endpoints: ["http://me:secret@host:1"] }, /^endpoint `…@host:1`/],
     [{ endpoints: [] }, /endpoints/],
-    [{ endpoints: ["http://host:1/path"] }, /endpoints/],
-    [{ timeout: 0 }, /timeout is 0: a number, above 0 to 10000/],
+    [{ endpoints: ["http://host:1/path"] }, /endpoint `http:\/\/host:1\/path`/],
+    [{ endpoints: 7460 }, /endpoint `7460`/],
+    [{ timeOut: 5 }, /^option `timeOut`: there is none of this name, but endpoints, service/],
+    [{ localPolicy: { retries: 5 } }, /^option of localPolicy `retries`/],
+    [{ token: 5 }, /^token `number`/],
+    [{ namespace: "a b" }, /^namespace `a b`: 1 to 200 ASCII letters/],
+    [{ timeout: 0 }, /timeout `0`: a number, above 0 to 10000/],
     [{ timeout: Number.NaN }, /timeout/],
     [{ instance: "x".repeat(201) }, /instance/],
     [{ follow: ["a b"] }, /follow/],
     [{ onNoDecision: "perhaps" }, /onNoDecision/],
-    [{ localPolicy: { multiplier: 0.5 } }, /multiplier is 0.5: a number, 1 to 100/],
+    [{ localPolicy: { multiplier: 0.5 } }, /multiplier `0.5`: a number, 1 to 100/],
     [{ localPolicy: { initialDelay: 20_000 } }, /initialDelay/],
     [{ localPolicy: { maxAttempts: 0 } }, /maxAttempts/],
   ];
@@ -161,8 +178,35 @@ test("only_what_can_never_work_is_refused_and_is_named", async () => {
     );
   }
   assert.ok(new Client({ endpoints: ["https://no-such-host.invalid", "http://[::1]:1"] }));
+  assert.ok(new Client({ endpoints: "host:1", namespace: "" }));
+  const misspelt = { idempotant: true } as object;
+  assert.match(
+    String(await errorOf(client.call("x", () => 1, misspelt))),
+    /option `idempotant`: there is none/,
+  );
   assert.ok((await errorOf(client.call("x", () => 1, { deadline: -1 }))) instanceof SettingError);
   assert.ok((await errorOf(client.call("x", () => 1, { maxAttempts: 0 }))) instanceof SettingError);
+});
+
+test("a_name_that_no_dependency_has_is_an_error_that_names_it_and_nothing_runs", async () => {
+  const names = ["a b", "", "x".repeat(201), undefined as unknown as string];
+  for (const name of names) {
+    let runs = 0;
+    const run = () => (runs += 1);
+    const stop = AbortSignal.timeout(1_000);
+    const asks = [
+      () => client.call(name, run),
+      async () => client.acquire(name),
+      () => client.supervise(name, run, { signal: stop }),
+      async () => client.check(name, run, { signal: stop }),
+    ];
+    for (const ask of asks) {
+      const error = await errorOf(ask());
+      assert.ok(error instanceof SettingError && error.field === "dependency", String(error));
+      assert.ok(error.message.startsWith(`dependency \`${String(name).slice(0, 80)}`), error.message);
+    }
+    assert.equal(runs, 0);
+  }
 });
 
 test("whoever_subscribes_hears_of_each_attempt", async () => {

@@ -11,10 +11,12 @@ import {
   type ClientOptions,
   type Denial,
   DeniedError,
+  holdoffFetch,
   type Outcome,
   type OutcomeKind,
   type Permit,
   type QuestionOptions,
+  SettingError,
   stopped,
 } from "../src/index.js";
 
@@ -40,6 +42,9 @@ interface Options {
 interface Step {
   do: string;
   name?: string;
+  method?: string;
+  url?: string;
+  headers?: Record<string, string>;
   ms?: number;
   within_ms?: number;
   every_ms?: number;
@@ -154,6 +159,8 @@ class Script {
         return undefined;
       case "call":
         return this.#calls(step);
+      case "request":
+        return this.#request(step);
       case "acquire":
         return this.#keep(step, () => this.#client.acquire(step.dependency ?? "", questionOf(step)));
       case "retry": {
@@ -237,6 +244,21 @@ class Script {
     return { ...last, runs, total_ms: longest };
   }
 
+  /** Scenarios deny it: nothing is sent. */
+  async #request({ method = "GET", url = "", headers = {} }: Step): Promise<Result> {
+    let runs = 0;
+    const send = async () => {
+      runs += 1;
+      return new Response();
+    };
+    try {
+      await holdoffFetch(this.#client, { fetch: send })(url, { method, headers });
+      return { value: "sent", error: null, reason: null, by: null, retry_after_ms: null, runs };
+    } catch (error) {
+      return { value: null, error: textOf(error), ...why(error), runs };
+    }
+  }
+
   async #call(step: Step): Promise<Result> {
     const { dependency = "", cancel_after_ms, fallback, on_denied } = step;
     const cancelled = new AbortController();
@@ -263,9 +285,7 @@ class Script {
       );
       ended = { value, error: null, reason: null, by: null, retry_after_ms: null };
     } catch (error) {
-      const why = stopped(error);
-      if (why === undefined) throw error;
-      ended = { value: null, error: textOf(error), ...shown(why) };
+      ended = { value: null, error: textOf(error), ...why(error) };
     }
     clearTimeout(timer);
     return { ...ended, runs: starts.length, starts_ms: starts, total_ms: since() };
@@ -288,6 +308,14 @@ function outcomeOf({ outcome }: Step): Outcome {
     retriedBelow: outcome.retried_below,
     statusCode: outcome.status_code,
   };
+}
+
+function why(error: unknown): Result {
+  const isBadName = error instanceof SettingError && error.field === "dependency";
+  if (isBadName) return { reason: "BAD_NAME", by: "CALLER", retry_after_ms: null };
+  const said = stopped(error);
+  if (said === undefined) throw error;
+  return shown(said);
 }
 
 function shown({ reason, by, retryAfter }: Denial): Result {

@@ -14,6 +14,7 @@ import { Gate } from "../src/gate.js";
 import { AcquireRequestSchema } from "../src/gen/holdoff/v1/coordinator_pb.js";
 import { Ask } from "../src/link/ask.js";
 import { Course } from "../src/link/course.js";
+import { Patience } from "../src/link/patience.js";
 import { inMessages } from "../src/link/session.js";
 import { Local } from "../src/local.js";
 import { Reports } from "../src/reports.js";
@@ -36,6 +37,21 @@ test("three_unanswered_questions_in_a_row_shut_the_gate_and_one_trial_decides", 
   gate.enter(3_000)?.givenUp(3_000);
   assert.equal(gate.enter(3_000)?.answered(), true);
   assert.notEqual(gate.enter(3_000), null);
+});
+
+test("three_callers_in_all_wait_for_a_service_of_which_nothing_is_heard", () => {
+  const patience = new Patience();
+  const enter = (times: number) => Array.from({ length: times }, () => patience.enter());
+  assert.deepEqual(enter(5), [true, true, true, false, false], "at once");
+  patience.leave("answered");
+  assert.deepEqual(enter(2), [true, false], "what was refused at once has cost nothing");
+  for (let time = 0; time < 3; time++) patience.leave("late");
+  assert.deepEqual(enter(1), [false], "and not again one after the other");
+  patience.heard();
+  assert.deepEqual(enter(5), [true, true, true, true, true]);
+  for (let time = 0; time < 5; time++) patience.leave("late");
+  patience.lost();
+  assert.deepEqual(enter(4), [true, true, true, false], "the next connection");
 });
 
 test("a_service_that_is_heard_gets_one_trial_early", () => {

@@ -43,6 +43,8 @@ export interface Script {
   readonly updates?: readonly Update[];
   readonly plan?: (request: PlanCheckRequest) => Plan;
   readonly credentials?: ServerCredentials;
+  /** A free one unless said. */
+  readonly port?: number;
 }
 
 /** Yes, at once. */
@@ -89,7 +91,7 @@ export class Scripted {
     );
     scripted.port = await new Promise((resolve, reject) => {
       const credentials = script.credentials ?? ServerCredentials.createInsecure();
-      scripted.#server.bindAsync("127.0.0.1:0", credentials, (error, port) =>
+      scripted.#server.bindAsync(`127.0.0.1:${script.port ?? 0}`, credentials, (error, port) =>
         error ? reject(error) : resolve(port),
       );
     });

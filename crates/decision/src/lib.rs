@@ -59,7 +59,7 @@ pub use acquire::{
 pub use calendar::Priority;
 pub use permit::{Denial, DenialReason, Grant, Outcome, OutcomeKind, Permit, PermitKind, Reported};
 pub use policy::Policy;
-pub use record::{Context, Record, Restart, Sample, State};
+pub use record::{Context, Record, Restart, Sample, State, Summary};
 pub use report::{Tally, report, tally};
 pub use share::Share;
 pub use time::{Nanos, Time};

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     permit::DependencyId,
-    store::{Name, Run, Seed, Slot, StoreError},
+    store::{Name, Notes, Seed, Slot, StoreError},
 };
 
 /// How a question goes on.
@@ -43,7 +43,9 @@ impl RedisStore {
         for _ in 0..TRIES {
             let way = {
                 let mut at = locked(&desk);
-                self.go(id, &desk, &mut at, &mut maker, &reach, &mut rule, has_waited)
+                self.go(
+                    id, &desk, &mut at, &mut maker, &reach, &mut rule, has_waited,
+                )
             };
             let Joined { before, landing } = match way {
                 Ok(Way::Decided(result)) => return Ok(result),
@@ -79,7 +81,10 @@ impl RedisStore {
         Err(StoreError::Unavailable(lost))
     }
 
-    #[allow(clippy::too_many_arguments, reason = "they are one question, taken apart")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "they are one question, taken apart"
+    )]
     fn go<R>(
         &self,
         id: DependencyId,
@@ -92,7 +97,9 @@ impl RedisStore {
     ) -> Result<Way<R>, StoreError> {
         let shared = &self.shared;
         if shared.is_leased() {
-            let here = at.in_place().map(|slot| (reach(slot), slot.record.breaker.phase));
+            let here = at
+                .in_place()
+                .map(|slot| (reach(slot), slot.record.breaker.phase));
             match here {
                 Some((Reach::Here, _)) => {
                     if let Some(result) = at.apply(|slot| rule(slot)) {
@@ -159,7 +166,7 @@ impl<F: FnOnce(u64) -> Result<Seed, StoreError>> Maker<'_, F> {
                 },
                 policy: seed.policy,
                 generation: seed.generation,
-                run: Run::Counts,
+                notes: Notes::default(),
                 record: seed.record,
                 beside: None,
             });
@@ -176,14 +183,14 @@ impl<F: FnOnce(u64) -> Result<Seed, StoreError>> Maker<'_, F> {
 fn for_good<R>(desk: &Mutex<Desk>, mut before: Slot, rule: &mut impl FnMut(&mut Slot) -> R) -> R {
     let mut at = locked(desk);
     if let Some(slot) = at.slot_mut() {
+        before.notes = slot.notes;
         before.put_shadow(slot.take_shadow());
         before.record.put_back_changes(slot.record.take_changes());
     }
-    before.run = Run::Counts;
     let result = rule(&mut before);
     if let Some(slot) = at.slot_mut() {
+        slot.notes = before.notes;
         slot.put_shadow(before.take_shadow());
     }
     result
 }
-

@@ -18,7 +18,7 @@
 
 mod leased;
 
-use holdoff_decision::{Nanos, Time, record::Change};
+use holdoff_decision::{Nanos, Summary, Time, record::Change};
 use tokio::{sync::oneshot, time::Instant};
 
 pub use self::leased::GROUPED_FOR;
@@ -39,6 +39,8 @@ pub struct Desk {
     draft: Option<Draft>,
     /// What another replica has swapped in while a flight was out.
     overheard: Option<(Box<str>, Vec<u8>)>,
+    /// What other replicas have told while a flight was out.
+    heard: Vec<Summary>,
     /// Callers see another state, by what another replica did or by a swap that nobody waited
     /// for.
     has_news: bool,
@@ -175,9 +177,9 @@ impl Desk {
         let before = draft.slot.as_ref().map(|slot| Box::new(slot.copy()));
         let changes = match &mut draft.slot {
             Some(slot) => {
-                slot.run = Run::Rehearsal;
+                slot.notes.set_run(Run::Rehearsal);
                 rule(slot);
-                slot.run = Run::Counts;
+                slot.notes.set_run(Run::Counts);
                 slot.record.take_changes()
             }
             None => Vec::new(),
@@ -242,6 +244,7 @@ impl Desk {
         if let Some((version, bytes)) = self.overheard.take() {
             self.overhear(&version, &bytes, now);
         }
+        self.hear_all(now);
         self.share_trip();
     }
 
@@ -278,8 +281,9 @@ impl Desk {
         let landing = match flight.slot {
             Some(mut slot) => {
                 slot.record.note_shared();
-                self.has_news |= flight.waiting.is_empty();
                 self.hold(slot, version, flight.bytes);
+                let leased = matches!(self.path, Path::Leased(_));
+                self.has_news |= leased && (self.slot()).is_some_and(|it| it.record.has_changes());
                 Landing::Swapped
             }
             None => {
@@ -307,6 +311,7 @@ impl Desk {
             let shadow = copy.slot.take_shadow();
             slot.put_shadow(shadow);
             slot.name = copy.slot.name.clone();
+            slot.notes = copy.slot.notes;
             if slot.generation == stored::UNRESOLVED {
                 slot.policy = copy.slot.policy.clone();
                 slot.generation = copy.slot.generation;

@@ -47,6 +47,15 @@ pub async fn keep(shared: Weak<Shared>) {
         };
         if round % sweep_every == 0 {
             swept = strong.sweep(swept).await;
+            let key = permit_key(&strong.link, &strong.keys, strong.permit_key);
+            match tokio::time::timeout(LOOK_EVERY, key).await {
+                Ok(Ok(key)) if key != strong.permit_key => tracing::error!(
+                    "the store has the permit key of another fleet: it was emptied and taken by \
+                     others while this replica was away; restart this replica"
+                ),
+                // What fails is done again with the next sweep.
+                Ok(_) | Err(_) => {}
+            }
         }
         if round % CLAIM_EVERY == CLAIM_EVERY - 1
             && let Path::Leased(number) = strong.path
@@ -115,7 +124,7 @@ impl Shared {
     }
 
     /// Takes a copy of one record, for those who list.
-    async fn load(self: &Arc<Self>, id: DependencyId) {
+    pub(super) async fn load(self: &Arc<Self>, id: DependencyId) {
         let desk = self.desk(id);
         let joined = {
             let mut at = locked(&desk);
@@ -131,7 +140,9 @@ impl Shared {
 
     async fn keep_number(&self, number: u16) {
         let mut command = ::redis::cmd("PEXPIRE");
-        command.arg(self.keys.replica(number)).arg(millis(NUMBER_KEPT));
+        command
+            .arg(self.keys.replica(number))
+            .arg(millis(NUMBER_KEPT));
         // It is kept for days, and claimed every hour.
         let claimed = self.link.command::<bool>(&command);
         let _ = tokio::time::timeout(LOOK_EVERY, claimed).await;
@@ -156,7 +167,11 @@ impl Shared {
 ///
 /// # Errors
 /// The store cannot be reached, or all numbers are taken.
-pub async fn replica_number(link: &Link, keys: &Keys, fresh: u64) -> Result<u16, ::redis::RedisError> {
+pub async fn replica_number(
+    link: &Link,
+    keys: &Keys,
+    fresh: u64,
+) -> Result<u16, ::redis::RedisError> {
     let all = u64::from(REPLICAS_MAX);
     for at in 0..all {
         let number = 1 + (fresh.wrapping_add(at) % all) as u16;
@@ -167,11 +182,14 @@ pub async fn replica_number(link: &Link, keys: &Keys, fresh: u64) -> Result<u16,
             return Ok(number);
         }
     }
-    let what = (::redis::ErrorKind::Client, "4,095 replicas have been there in two days");
+    let what = (
+        ::redis::ErrorKind::Client,
+        "4,095 replicas have been there in two days",
+    );
     Err(::redis::RedisError::from(what))
 }
 
-/// The key of the fleet's permits: the one that was there first.
+/// The key of the fleet's permits: the one that was there first. It is kept for another while.
 ///
 /// # Errors
 /// The store cannot be reached, or has something else there.

@@ -251,10 +251,11 @@ pub fn read_all(folder: &Path, only: Option<&str>) -> Result<Vec<Scenario>> {
 
 /// What would compare nothing.
 fn check(scenario: &Scenario) -> Result<()> {
-    const STEPS: [&str; 11] = [
+    const STEPS: [&str; 12] = [
         "connect",
         "call",
         "parallel",
+        "request",
         "acquire",
         "retry",
         "report",

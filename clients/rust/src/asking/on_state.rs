@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use holdoff_decision::{self as decision, policy::MaxAttempts};
 use tokio::{runtime::Handle, time::Instant};
 
 use super::{Asking, Made, call_id::CallId, may_have_arrived};
@@ -13,7 +14,7 @@ use crate::{
     outcome::{Outcome, OutcomeKind},
     permit::{Permit, Terms},
     proto,
-    pushed::{OnState, Word},
+    pushed::{OnState, Sought, Word},
     question::Safety,
     wire,
 };
@@ -39,6 +40,38 @@ impl Asking {
                 Some(Err(denied))
             }
             Word::Ask => None,
+        }
+    }
+
+    /// The service gives no answer, and does not need to: what it has pushed still stands.
+    /// More attempts than the policy allows are refused for that, since it is final.
+    pub(super) fn refused_alone(&self) -> Option<Denied> {
+        let inner = self.client.inner();
+        let Mode::Fleet(link) = &inner.mode else {
+            return None;
+        };
+        let pushed = &link.shared().pushed;
+        let dependency = &self.question.dependency;
+        let sought = self.sought();
+        let denied = pushed.refused_alone(dependency, sought, None)?;
+        let policies = pushed.kept(dependency)?.policies;
+        let allowed = match (policies.all.retry.max_attempts, sought) {
+            (MaxAttempts::Limited(allowed), Sought::Extra) => allowed,
+            (MaxAttempts::Limited(_), Sought::First) | (MaxAttempts::Unlimited, _) => u32::MAX,
+        };
+        if self.attempt > allowed {
+            return None;
+        }
+        add(&inner.counting.pushed_denials, 1);
+        Some(denied)
+    }
+
+    /// What the attempt before showed counts for this process, whoever has answered.
+    pub(super) fn note_here(&self, question: decision::Question) {
+        if let Some(asked) = self.asked_here(question) {
+            let inner = self.client.inner();
+            let dependency = &self.question.dependency;
+            inner.local.note(dependency, &asked, inner.clock.time());
         }
     }
 }

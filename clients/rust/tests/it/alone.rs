@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdoff_client::{Client, DenialReason, DeniedBy, Outcome, Question, Safety, proto};
 
-use crate::server::{Scripted, deny, go, wire};
+use crate::server::{Reply, Scripted, answer, deny, go, granted, refuse, wire};
 
 fn idempotent() -> Question {
     Question::new("payments").safety(Safety::Idempotent)
@@ -202,5 +202,114 @@ async fn a_denial_is_forgotten_once_first_attempts_were_let_go_after_it() {
         tokio::time::sleep(Duration::from_secs(60)).await;
         let answer = client.acquire("payments").await;
         assert_eq!(answer.is_ok(), is_granted);
+    }
+}
+
+/// A client that has heard that first attempts go, of a service that then answers so.
+async fn gone_after_go(script: impl FnMut() -> Reply + Send + 'static) -> (Scripted, Client) {
+    let mut script = script;
+    let service = Scripted::new(move |_| script());
+    service.pushes(go(7));
+    let client = service.client();
+    assert!(client.connect(Duration::from_secs(1)).await);
+    tokio::time::sleep(Duration::from_micros(1)).await;
+    (service, client)
+}
+
+const OPEN_FOR: Duration = Duration::from_secs(5);
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_without_an_answer_is_denied_by_the_trip_that_was_pushed() {
+    let unavailable = || Reply::Fail(tonic::Code::Unavailable);
+    for answers in [|| Reply::Never, unavailable] {
+        let (service, client) = gone_after_go(answers).await;
+        let permit = client.acquire(idempotent()).await.unwrap();
+        service.pushes_now(refuse(8, OPEN_FOR)).await;
+        let denied = permit.retry(Outcome::failure()).await.unwrap_err();
+        assert_eq!(
+            (denied.reason, denied.by),
+            (DenialReason::BreakerOpen, DeniedBy::Fleet)
+        );
+        let first = client.acquire(idempotent()).await.unwrap_err();
+        assert_eq!(denied.retry_after, first.retry_after);
+        assert!(denied.retry_after <= Some(OPEN_FOR));
+        tokio::time::sleep(OPEN_FOR).await;
+        assert!(client.acquire(idempotent()).await.unwrap().is_local());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_was_out_when_the_trip_came_is_denied_by_it_too() {
+    let (service, client) = gone_after_go(|| Reply::Never).await;
+    let permit = client.acquire(idempotent()).await.unwrap();
+    let hedging = permit.hedge();
+    let tripping = async {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        service.pushes_now(refuse(8, OPEN_FOR)).await;
+    };
+    let (hedged, ()) = tokio::join!(hedging, tripping);
+    assert_eq!(hedged.unwrap_err().reason, DenialReason::BreakerOpen);
+}
+
+#[tokio::test(start_paused = true)]
+async fn alone_the_callers_own_words_come_before_a_pushed_trip() {
+    let (service, client) = gone_after_go(|| Reply::Never).await;
+    let permit = client.acquire("payments").await.unwrap();
+    service.pushes_now(refuse(8, OPEN_FOR)).await;
+    let denied = permit.retry(Outcome::failure()).await.unwrap_err();
+    assert_eq!(
+        (denied.reason, denied.by),
+        (DenialReason::RetryUnsafe, DeniedBy::Caller)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_pushed_trip_denies_alone_is_evidence_of_this_process_all_the_same() {
+    let (service, client) = gone_after_go(|| Reply::Never).await;
+    let mut permits = Vec::new();
+    for _ in 0..5 {
+        permits.push(client.acquire(idempotent()).await.unwrap());
+    }
+    service.pushes_now(refuse(8, OPEN_FOR)).await;
+    for permit in permits {
+        let denied = permit.retry(Outcome::failure()).await.unwrap_err();
+        assert_eq!(denied.by, DeniedBy::Fleet);
+    }
+    service.kill();
+    tokio::time::sleep(OPEN_FOR).await;
+    let denied = client.acquire(idempotent()).await.unwrap_err();
+    assert_eq!(
+        (denied.reason, denied.by),
+        (DenialReason::BreakerOpen, DeniedBy::Local)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unanswered_confirmation_is_denied_by_a_hold_of_its_epoch_and_by_none_before() {
+    for (pushed_epoch, is_denied) in [(1, true), (0, false)] {
+        let delay = Duration::from_secs(3);
+        let (service, client) = gone_after_go(move || {
+            answer(proto::Grant {
+                confirm: true,
+                ..granted(delay)
+            })
+        })
+        .await;
+        let permit = client.acquire(idempotent()).await.unwrap();
+        let permit = permit.retry(Outcome::throttled_once()).await.unwrap();
+        let held = proto::Update {
+            state: proto::BreakerState::Closed.into(),
+            ..refuse(pushed_epoch, 2 * OPEN_FOR)
+        };
+        service.pushes_now(held).await;
+        service.script(|_| Reply::Never);
+        let waited = permit.wait().await;
+        assert_eq!(waited.is_err(), is_denied);
+        if let Err(denied) = waited {
+            assert_eq!(denied.reason, DenialReason::Held);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let kinds = service.reported_kinds();
+            assert_eq!(kinds, [proto::OutcomeKind::Cancelled]);
+        }
     }
 }

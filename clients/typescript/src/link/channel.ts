@@ -32,7 +32,8 @@ import {
   type SessionRequest,
   type SessionResponse,
 } from "../gen/holdoff/v1/coordinator_pb.js";
-import { later } from "../timers.js";
+import { later, type Timer } from "../timers.js";
+import type { Endpoint } from "./endpoint.js";
 
 const CONNECT_TIMEOUT = 1_000;
 const KEEP_ALIVE = 20_000;
@@ -51,14 +52,6 @@ export interface TlsOptions {
 /** A token, or what reads it each time, since tokens are rotated. */
 export type Token = string | (() => string);
 
-export interface Endpoint {
-  readonly host: string;
-  readonly port: number;
-  /** `host:port`. */
-  readonly authority: string;
-  readonly isEncrypted: boolean;
-}
-
 export type SessionStream = ClientDuplexStream<SessionRequest, SessionResponse>;
 
 /** A request that was answered, or why it was not. */
@@ -76,20 +69,25 @@ export class Channel {
   }
 
   /**
-   * `null`: it cannot be reached now.
+   * A text: it cannot be reached now, and why.
    *
    * @throws A certificate or the token cannot be read.
    */
-  static async open(endpoint: Endpoint, tls: TlsOptions, token: Token | undefined): Promise<Channel | null> {
+  static async open(
+    endpoint: Endpoint,
+    tls: TlsOptions,
+    token: Token | undefined,
+  ): Promise<Channel | string> {
     const metadata = tokenMetadata(token);
     const sockets = new Set<Socket>();
     const credentials = unobtrusive(credentialsOf(endpoint, tls), sockets);
-    if (!(await isListening(endpoint))) return null;
+    const why = await isListening(endpoint);
+    if (why !== null) return why;
     const client = new Client(endpoint.authority, credentials, optionsOf(tls));
     const channel = new Channel(client, metadata, sockets);
     if (await isReady(client)) return channel;
     channel.close();
-    return null;
+    return "it takes connections and does not speak HTTP/2";
   }
 
   session(): SessionStream {
@@ -161,35 +159,44 @@ export function methodOf<I extends DescMessage, O extends DescMessage>(
 }
 
 /**
- * Whether somebody takes connections there. grpc-js would wait for minutes for one that nobody
+ * Whether somebody takes connections there; a text says why not. grpc-js would wait for minutes for one that nobody
  * refuses, keep the process alive for it, and could not be told to stop.
  */
-function isListening({ host, port }: Endpoint): Promise<boolean> {
+function isListening({ host, port }: Endpoint): Promise<string | null> {
   return new Promise((resolve) => {
-    const end = (isThere: boolean) => {
+    const end = (why: string | null) => {
       clearTimeout(timer);
       socket.destroy();
-      resolve(isThere);
+      resolve(why);
     };
-    const timer = later(CONNECT_TIMEOUT, () => end(false));
-    const socket = connect({ host, port }, () => end(true)).unref();
-    socket.on("error", () => end(false));
+    const timer = afterConnecting(() => end("it does not take the connection"));
+    const socket = connect({ host, port }, () => end(null)).unref();
+    socket.on("error", ({ code, message }: NodeJS.ErrnoException) => end(code ?? message));
   });
 }
 
 function isReady(client: Client): Promise<boolean> {
   const channel = client.getChannel();
-  const deadline = Date.now() + CONNECT_TIMEOUT;
   return new Promise((resolve) => {
-    const look = () => {
-      const state = channel.getConnectivityState(true);
-      if (state === connectivityState.READY) resolve(true);
+    const end = (isThere: boolean) => {
+      clearTimeout(timer);
+      resolve(isThere);
+    };
+    const timer = afterConnecting(() => end(false));
+    const look = (gaveUp?: Error) => {
+      const state = gaveUp === undefined ? channel.getConnectivityState(true) : connectivityState.SHUTDOWN;
+      if (state === connectivityState.READY) end(true);
       else if (state === connectivityState.TRANSIENT_FAILURE || state === connectivityState.SHUTDOWN) {
-        resolve(false);
-      } else channel.watchConnectivityState(state, deadline, (late) => (late ? resolve(false) : look()));
+        end(false);
+      } else channel.watchConnectivityState(state, Number.POSITIVE_INFINITY, look);
     };
     look();
   });
+}
+
+/** What has come by then is read first, however long the event loop was blocked. */
+function afterConnecting(run: () => void): Timer {
+  return later(CONNECT_TIMEOUT, () => setImmediate(run));
 }
 
 export function optionsOf({ serverName }: TlsOptions): ChannelOptions {

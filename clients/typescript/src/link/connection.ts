@@ -34,6 +34,8 @@ export interface Surroundings {
   giveBack(response: AcquireResponse): void;
   /** The service refuses to push the state of a dependency. */
   warnFollowing(text: string): void;
+  /** The service has said something on this connection. */
+  heard(): void;
   /** The preferred endpoint can be reached. */
   isPreferredBack(): Promise<boolean>;
 }

@@ -63,7 +63,8 @@ export class Session implements Connection {
     this.#send(this.#following.greeting(around.hello));
     this.#after(LEAVE_EVERY, () => this.#leaveIdle());
     if (around.gate.shutUntil(around.now()) !== null) {
-      this.#after(SEARCH, () => this.#isOpen || this.end({ kind: "silent" }));
+      // What has come by then is read first, however long the event loop was blocked.
+      this.#after(SEARCH, () => setImmediate(() => this.#isOpen || this.end({ kind: "silent" })));
     }
     if (index !== 0) this.#lookForHome();
     this.reportsChanged();
@@ -172,8 +173,8 @@ export class Session implements Connection {
   }
 
   #opened(): void {
-    this.#around.gate.heard(this.#around.now());
     this.#isOpen = true;
+    this.#around.heard();
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const then of waiting) then(true);

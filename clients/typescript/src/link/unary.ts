@@ -35,6 +35,7 @@ export class Unary implements Connection {
     this.#channel = channel;
     this.#onEnd = onEnd;
     this.#again = later(TRY_A_STREAM_AFTER, () => this.end({ kind: "again" }));
+    around.heard();
     this.reportsChanged();
   }
 

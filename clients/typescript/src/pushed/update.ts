@@ -16,6 +16,9 @@ const VALID_MAX = 300_000;
 /** What to do with a first attempt: make it without a permit, fail it, or ask. */
 export type Word = OnState | Denial | null;
 
+/** What is asked about: a first attempt, or a retry. */
+export type Sought = "first" | "extra";
+
 type Said = Pick<Update, "policy" | "offlineAllowance">;
 
 export class Heard implements OnState {
@@ -76,6 +79,17 @@ export class Heard implements OnState {
   refusedSince(epoch: bigint, now: number): Denial | null {
     const refuses = this.isOpen || this.firstAttempts === FirstAttempts.REFUSE;
     return refuses && this.epoch > epoch && now < this.validUntil ? this.denial(now) : null;
+  }
+
+  /**
+   * Why a question that the service does not answer is denied all the same: what it said before still
+   * stands, said in the epoch `since` or later. `null`: the client decides.
+   */
+  refusedAlone(sought: Sought, since: bigint | null, now: number): Denial | null {
+    const refuses = this.isOpen || this.firstAttempts === FirstAttempts.REFUSE;
+    const isLetGo = sought === "first" && this.firstAttempts === FirstAttempts.GO;
+    const stands = now < this.validUntil && (since === null || this.epoch >= since);
+    return refuses && !isLetGo && stands ? this.denial(now) : null;
   }
 
   /** Whether the service is known to stand by what it granted in `epoch`. */

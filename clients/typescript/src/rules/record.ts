@@ -133,6 +133,12 @@ export class LocalRecord {
     return this.#decide(terms, retry, now, draws);
   }
 
+  /** How the attempt before ended, of a question that was answered already. */
+  note(terms: Terms, retry: Retry, now: Nanos): void {
+    this.touched = now;
+    this.#takePrevious(terms, retry, now);
+  }
+
   /** At the end of a delay: the breaker and the deadline alone are looked at again. */
   confirm(terms: Terms, permit: LocalPermit, now: Nanos, spread: number): LocalAnswer {
     this.touched = now;

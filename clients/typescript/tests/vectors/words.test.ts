@@ -10,7 +10,7 @@ import {
 } from "../../src/gen/holdoff/v1/coordinator_pb.js";
 import type { OutcomeKind } from "../../src/outcome.js";
 import { readPolicy } from "../../src/pushed/policy.js";
-import { Heard } from "../../src/pushed/update.js";
+import { Heard, type Sought } from "../../src/pushed/update.js";
 import { OWN_POLICY } from "../../src/rules/policy.js";
 import { millisOf, nanosOf, SECOND } from "../../src/rules/time.js";
 import { Tallies } from "../../src/tally.js";
@@ -174,10 +174,11 @@ interface PushedVector {
   update: { state: number; first_attempts: number; epoch: number; valid_for?: WireDuration };
   after_ns: string;
   waiting?: { granted_in: number; attempt: number };
+  alone?: { sought: Sought; since: number | null };
   expected: object;
 }
 
-vectors<PushedVector>("pushed", 110, ({ update: said, after_ns, waiting, expected, ...rest }) => {
+vectors<PushedVector>("pushed", 184, ({ update: said, after_ns, waiting, alone, expected, ...rest }) => {
   only(rest, "name");
   only(said, "state", "first_attempts", "epoch", "valid_for");
   only(waiting ?? {}, "granted_in", "attempt");
@@ -190,6 +191,17 @@ vectors<PushedVector>("pushed", 110, ({ update: said, after_ns, waiting, expecte
     const epochOfGrant = BigInt(waiting.granted_in);
     const dropped = heard.dropped(epochOfGrant, waiting.attempt, after)?.reason ?? null;
     assert.deepEqual({ dropped, confirmed: heard.standsBy(epochOfGrant, after) }, expected);
+    return;
+  }
+  if (alone !== undefined) {
+    only(alone, "sought", "since");
+    const since = alone.since === null ? null : BigInt(alone.since);
+    const denied = heard.refusedAlone(alone.sought, since, after);
+    const refused = denied && {
+      reason: denied.reason,
+      retry_after_ns: text(nanosOf(denied.retryAfter ?? 0)),
+    };
+    assert.deepEqual({ refused }, expected);
     return;
   }
   const word = heard.word(after);

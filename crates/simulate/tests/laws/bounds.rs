@@ -100,7 +100,7 @@ fn herd_is_held_by_a_coordinator_that_is_ten_times_farther_away() {
     );
 }
 
-/// A lost question costs the attempt that is decided alone, and no more than that.
+/// A question that is lost is decided alone, but not against what was pushed.
 #[test]
 fn herd_whose_questions_are_lost_now_and_then_stays_with_the_fleet() {
     let mut scenario = shipped("herd");
@@ -110,7 +110,10 @@ fn herd_whose_questions_are_lost_now_and_then_stays_with_the_fleet() {
     let policy = reference::herd(Nanos::from_secs(1));
     let (figures, counters, _) = simulated(&scenario, Strategy::Holdoff, &policy, 5);
     let clients = f64::from(scenario.clients);
-    assert!(counters.calls_while_down <= 0.8 * clients, "{counters:?}");
+    assert!(
+        counters.calls_while_down <= PROBES_MAX + 5.0,
+        "{counters:?}"
+    );
     assert!(counters.decided_alone > 0.1 * clients, "{counters:?}");
     assert!(figures.recovers_within_s.unwrap() <= 10.0, "{figures:?}");
 }

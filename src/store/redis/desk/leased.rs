@@ -17,6 +17,8 @@ use crate::store::{Run, Slot, redis::script::Version, stored};
 /// anyway; a probe does not wait.
 pub const GROUPED_FOR: Duration = Duration::from_millis(20);
 
+/// Summaries that wait for a landing.
+const HEARD_MAX: usize = 64;
 /// A trip that the store did not take is sent again.
 pub const AGAIN_AFTER: Duration = Duration::from_millis(100);
 
@@ -56,9 +58,9 @@ impl Desk {
     /// Applies a rule in place.
     pub fn apply<R>(&mut self, rule: impl FnOnce(&mut Slot) -> R) -> Option<R> {
         let slot = self.in_place()?;
-        slot.run = Run::InPlace;
+        slot.notes.set_run(Run::InPlace);
         let result = rule(slot);
-        slot.run = Run::Counts;
+        slot.notes.set_run(Run::Counts);
         self.share_trip();
         Some(result)
     }
@@ -67,6 +69,45 @@ impl Desk {
     pub fn share_trip(&mut self) {
         if (self.slot()).is_some_and(|slot| slot.record.is_unshared()) {
             self.share();
+        }
+    }
+
+    /// Takes what another replica tells; while a flight is out, when it has landed.
+    pub fn hear(&mut self, told: Summary, now: Time) {
+        if self.heard.len() < HEARD_MAX {
+            self.heard.push(told);
+        }
+        self.hear_all(now);
+    }
+
+    pub(super) fn hear_all(&mut self, now: Time) {
+        if self.heard.is_empty() || !self.is_in_place() {
+            return;
+        }
+        let heard = std::mem::take(&mut self.heard);
+        if let Some(slot) = self.in_place() {
+            let policy = slot.policy.clone();
+            for told in &heard {
+                slot.record.hear(&policy, told, now);
+            }
+            let has_news = slot.record.has_changes() && !slot.record.is_unshared();
+            self.has_news |= has_news;
+        }
+        self.share_trip();
+    }
+
+    /// Whether it owes the fleet's budget something; that is drafted.
+    pub fn settle_debts(&mut self, now: Time) {
+        self.share_trip();
+        if (self.slot()).is_some_and(|slot| slot.record.owes_deposits(now)) {
+            self.share();
+        }
+    }
+
+    /// The store may have another version that was not told.
+    pub fn doubt(&mut self) {
+        if let Known::Held(copy) = &mut self.known {
+            copy.is_doubtful = true;
         }
     }
 
@@ -96,7 +137,8 @@ impl Desk {
             return;
         }
         if self.flight.is_some() {
-            let newer = (self.overheard.as_ref()).is_none_or(|(at, _)| number(at) < number(version));
+            let newer =
+                (self.overheard.as_ref()).is_none_or(|(at, _)| number(at) < number(version));
             if newer {
                 self.overheard = Some((version.into(), bytes.to_vec()));
             }

@@ -15,7 +15,7 @@ use crate::{
     clock::Clock,
     denied::Denied,
     local, proto,
-    pushed::{OnState, Pushed, Word, policy},
+    pushed::{OnState, Pushed, Sought, Word, policy},
     tally::Tallies,
     wire::{Answer, Unreadable, read_answer},
 };
@@ -225,8 +225,19 @@ async fn check_pushed(vector: &Value) {
     let pushed = Pushed::new(clock, local::policy(), Vec::new());
     pushed.store(update(&vector["update"]));
     tokio::time::advance(duration(&vector["after_ns"])).await;
-    let waiting = &vector["waiting"];
-    let read = if waiting.is_null() {
+    let (waiting, alone) = (&vector["waiting"], &vector["alone"]);
+    let read = if !alone.is_null() {
+        let sought = match alone["sought"].as_str().unwrap() {
+            "first" => Sought::First,
+            "extra" => Sought::Extra,
+            other => panic!("{other}"),
+        };
+        let refused = pushed.refused_alone("payments", sought, alone["since"].as_u64());
+        json!({"refused": refused.map(|denied| json!({
+            "reason": reason_name(denied.reason),
+            "retry_after_ns": denied.retry_after.map(text),
+        }))})
+    } else if waiting.is_null() {
         match pushed.word("payments") {
             Word::Go(on) => json!({"word": "go", "epoch": on.epoch}),
             Word::Ask => json!({"word": "ask"}),

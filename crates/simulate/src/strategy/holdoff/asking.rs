@@ -25,7 +25,7 @@ impl Fleet {
         }
         if session.is_shut(now) || matches!(link, Link::Away(_)) {
             return match confirms {
-                true => Decision::Go,
+                true => self.unconfirmed(ground, index),
                 false => self.decide_alone(ground, index),
             };
         }
@@ -170,8 +170,7 @@ impl Fleet {
             pursuit.untold = false;
         }
         match pursuit.asks_to_confirm {
-            // Nobody says that it may not.
-            true => Decision::Go,
+            true => self.unconfirmed(ground, index),
             false => self.decide_alone(ground, index),
         }
     }

@@ -1,16 +1,17 @@
 //! A client without its coordinator: the same rules over what it alone has seen, under the policy
-//! that was pushed, with its share of the fleet's floor. What the fleet last refused to all is kept
-//! to its own end.
+//! that was pushed, with its share of the fleet's floor. What was pushed and refuses stands before
+//! them, and what the fleet last refused to all is kept to its own end.
 
 use holdoff_decision::{
     Ask, Context, DenialReason, Grant, MadeUnder, Nanos, Outcome, Permit, Policy, Previous,
-    Priority, Question, Record, Sample, Share, Time, acquire,
-    policy::{Breaker, Budget, Calendar, Pushback, Ramp, RetryRate},
+    Priority, Question, Record, Sample, Share, Tally, Time, acquire,
+    policy::{Breaker, Budget, Calendar, MaxAttempts, Pushback, Ramp, RetryRate},
     report,
     standing::FirstAttempts,
+    tally,
 };
 
-use super::{Fleet, Made};
+use super::{Fleet, Made, reports::count};
 use crate::{random::Stream, strategy::alone::Decision, world::Ground};
 
 /// What the fleet said is kept no longer than this without being said again.
@@ -58,6 +59,25 @@ impl Lone {
     /// For how long the fleet still refuses all.
     fn refused_for(&self, now: u64) -> Option<u64> {
         (now < self.refused.1).then(|| self.refused.1 - now)
+    }
+
+    /// The outcome that a question tells, whoever answers it.
+    fn take(&mut self, policy: &Policy, previous: &Previous, now: u64) {
+        let outcome = &previous.outcome;
+        match previous.made_under {
+            MadeUnder::Permit(permit) => self.report(policy, &permit, outcome, now),
+            MadeUnder::Epoch(epoch) => {
+                let context = context(now, Sample::default());
+                let mut counts = Tally {
+                    epoch,
+                    ..Tally::default()
+                };
+                count(&mut counts, outcome);
+                tally(policy, &mut self.record, &counts, ONLY_CALLER, &context);
+                self.record.take_changes();
+            }
+            MadeUnder::EarlierRun(_) | MadeUnder::Unknown => {}
+        }
     }
 
     fn report(&mut self, policy: &Policy, permit: &Permit, outcome: &Outcome, now: u64) {
@@ -123,12 +143,11 @@ impl Fleet {
             self.tell_last(ground, index);
         }
         let question = self.question_here(place, who, operation.attempt(), now);
-        if let Some(left) = self.refused_here(who, now) {
+        let pushed = self.refused_alone(who, operation.attempt(), now);
+        if let Some(left) = pushed.or_else(|| self.refused_here(who, now)) {
             let lone = self.sessions[who].lone(now);
-            if let Question::Retry { previous, .. } = &question
-                && let MadeUnder::Permit(permit) = &previous.made_under
-            {
-                lone.report(&self.lone_policy, permit, &previous.outcome, now);
+            if let Question::Retry { previous, .. } = &question {
+                lone.take(&self.lone_policy, previous, now);
             }
             self.pursuits[place].untold = false;
             return self.denied(ground, index, Some(Nanos(left)), false);
@@ -145,10 +164,41 @@ impl Fleet {
         permit: Permit,
     ) -> Decision {
         let (_, who) = self.place(ground, index);
-        match self.refused_here(who, ground.now) {
+        let attempt = ground.operations[index].attempt();
+        let pushed = self.refused_alone(who, attempt, ground.now);
+        match pushed.or_else(|| self.refused_here(who, ground.now)) {
             Some(left) => self.denied(ground, index, Some(Nanos(left)), true),
             None => self.put_here(ground, index, Question::Confirm(permit)),
         }
+    }
+
+    /// Nobody has answered whether a grant of the coordinator still holds. It does, unless what was
+    /// pushed since says that it does not.
+    pub(super) fn unconfirmed(&mut self, ground: &mut Ground<'_>, index: usize) -> Decision {
+        let (place, who) = self.place(ground, index);
+        let attempt = ground.operations[index].attempt();
+        let since = self.pursuits[place].epoch;
+        let heard = self.heard(who, ground.now);
+        match heard.refuses_alone(attempt, since, ground.now) {
+            Some(left) => {
+                self.give_back(ground, index);
+                self.denied(ground, index, Some(Nanos(left)), true)
+            }
+            None => Decision::Go,
+        }
+    }
+
+    /// For how long what was pushed refuses a question that is asked alone. More attempts than the
+    /// policy allows are refused for that.
+    fn refused_alone(&self, who: usize, attempt: u32, now: u64) -> Option<u64> {
+        let is_allowed = match self.lone_policy.retry.max_attempts {
+            MaxAttempts::Limited(allowed) => attempt <= allowed,
+            MaxAttempts::Unlimited => true,
+        };
+        if !is_allowed || now < self.sessions[who].hears_from {
+            return None;
+        }
+        self.heard(who, now).refuses_alone(attempt, 0, now)
     }
 
     /// Puts a question to the client's own record.

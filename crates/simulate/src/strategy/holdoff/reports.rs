@@ -56,6 +56,19 @@ fn is_empty(tally: &Tally) -> bool {
     ended.into_iter().chain(others).all(|count| count == 0)
 }
 
+/// One first attempt that ended so; nothing of how long it took.
+pub fn count(tally: &mut Tally, outcome: &Outcome) {
+    tally.first_attempts += 1;
+    match outcome.kind {
+        OutcomeKind::Success => tally.successes += 1,
+        OutcomeKind::Failure | OutcomeKind::NotSent => tally.failures += 1,
+        OutcomeKind::Timeout => tally.timeouts += 1,
+        OutcomeKind::Throttled => tally.throttled += 1,
+        OutcomeKind::Rejected => tally.rejected += 1,
+        OutcomeKind::Ignored | OutcomeKind::Cancelled => {}
+    }
+}
+
 impl Fleet {
     /// Notes how an attempt ended, for the next report.
     pub(super) fn report(
@@ -112,15 +125,7 @@ impl Fleet {
         }
         session.counts_since.get_or_insert(now);
         let tally = &mut session.tally;
-        tally.first_attempts += 1;
-        match outcome.kind {
-            OutcomeKind::Success => tally.successes += 1,
-            OutcomeKind::Failure | OutcomeKind::NotSent => tally.failures += 1,
-            OutcomeKind::Timeout => tally.timeouts += 1,
-            OutcomeKind::Throttled => tally.throttled += 1,
-            OutcomeKind::Rejected => tally.rejected += 1,
-            OutcomeKind::Ignored | OutcomeKind::Cancelled => {}
-        }
+        count(tally, outcome);
         let latency = outcome.latency.unwrap_or(Nanos::ZERO);
         let is_slow = !slow_after.is_zero() && latency >= slow_after;
         tally.slow += u32::from(is_slow);

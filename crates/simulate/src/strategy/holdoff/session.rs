@@ -97,6 +97,19 @@ impl Heard {
         (tripped && binds).then(|| self.valid_until - now)
     }
 
+    /// How long a question is refused that gets no answer: what was said before still stands.
+    /// `since`: only what was said in this epoch or later counts.
+    pub fn refuses_alone(&self, attempt: u32, since: u64, now: u64) -> Option<u64> {
+        let is_open = matches!(self.state, State::Open | State::ForcedOpen);
+        let (refuses, most) = match self.first_attempts {
+            FirstAttempts::Refuse => (true, u64::MAX),
+            FirstAttempts::Ask => (is_open, GO_VALID_FOR.0),
+            FirstAttempts::Go => (is_open && attempt > 1, GO_VALID_FOR.0),
+        };
+        let left = self.valid_until.saturating_sub(now).min(most);
+        (refuses && self.epoch >= since && left > 0).then_some(left)
+    }
+
     /// Whether the service is known to stand by what it granted in this epoch.
     pub fn stands_by(&self, epoch: u64, now: u64) -> bool {
         self.state == State::Closed

@@ -191,32 +191,38 @@ final class Asking {
     }
 
     /**
-     * Whether a granted attempt may still be made, just before it is. {@link Terms#KEPT}: nobody
-     * says that it may not.
+     * Whether an attempt that was granted in this epoch may still be made, just before it is: new
+     * {@link Terms}, {@link Denied}, {@link Unconfirmed}, or {@link Terms#KEPT}, where nobody says
+     * that it may not.
      */
-    Object confirm(Made made) throws InterruptedException {
+    Object confirm(Made made, Long epoch) throws InterruptedException {
         if (made instanceof Made.Fleet fleet) {
-            return confirmed(answer(fleet.permit()));
+            return confirmed(answer(fleet.permit()), epoch);
         }
         return confirmHere(made);
     }
 
     /** The same without blocking a thread. */
-    CompletableFuture<Object> confirmLater(Made made, Pending pending) {
+    CompletableFuture<Object> confirmLater(Made made, Long epoch, Pending pending) {
         if (made instanceof Made.Fleet fleet) {
-            return answerLater(fleet.permit(), pending).thenApply(this::confirmed);
+            return answerLater(fleet.permit(), pending)
+                    .thenApply(answer -> confirmed(answer, epoch));
         }
         return CompletableFuture.completedFuture(confirmHere(made));
     }
 
     private Object confirmHere(Made made) {
-        // On pushed state there was no delay, so that there is nothing to confirm.
-        return made instanceof Made.Local own
-                ? decided(core.local().confirm(question.dependency(), timeLeft(), own.permit()))
-                : Terms.KEPT;
+        if (!(made instanceof Made.Local own)) {
+            // On pushed state there was no delay, so that there is nothing to confirm.
+            return Terms.KEPT;
+        }
+        Optional<Denied> refused = refusedAlone(null);
+        return refused.isPresent()
+                ? new Unconfirmed(refused.get())
+                : decided(core.local().confirm(question.dependency(), timeLeft(), own.permit()));
     }
 
-    private Object confirmed(Answer answer) {
+    private Object confirmed(Answer answer, Long epoch) {
         if (answer instanceof Answer.Grant grant) {
             return Terms.of(grant);
         }
@@ -226,9 +232,44 @@ final class Asking {
         }
         NoAnswer why = ((Answer.None) answer).why();
         if (why.kind() == NoAnswer.Kind.NO_DELAY) {
-            return Denied.of(DeniedBy.FLEET, DenialReason.UNREADABLE, why.detail());
+            return new Unconfirmed(
+                    Denied.of(DeniedBy.FLEET, DenialReason.UNREADABLE, why.detail()));
         }
-        return core.onNoDecision() == OnNoDecision.DENY ? undecided() : Terms.KEPT;
+        Optional<Denied> refused = refusedAlone(epoch);
+        if (refused.isPresent()) {
+            return new Unconfirmed(refused.get());
+        }
+        boolean denies = core.onNoDecision() == OnNoDecision.DENY;
+        return denies ? new Unconfirmed(undecided()) : Terms.KEPT;
+    }
+
+    /**
+     * The service gives no answer, and does not need to: what it has pushed, in this epoch or
+     * later, still stands.
+     *
+     * @param since null: whenever
+     */
+    private Optional<Denied> refusedAlone(Long since) {
+        if (core.link() == null) {
+            return Optional.empty();
+        }
+        Optional<Denied> refused =
+                core.link().pushed().refusedAlone(question.dependency(), isExtra(), since);
+        refused.ifPresent(denied -> core.counting().pushedDenials.increment());
+        return refused;
+    }
+
+    /** More attempts than the policy allows are refused for that, since it is final. */
+    private boolean isExhausted() {
+        int max = core.local().policy(question.dependency()).maxAttempts();
+        return isExtra() && max != 0 && attempt > max;
+    }
+
+    /** What the attempt before showed counts for this process, whoever has answered. */
+    private void noteHere() {
+        if (before != null && core.onNoDecision() != OnNoDecision.DENY) {
+            core.local().note(question.dependency(), attempt, before.here());
+        }
     }
 
     /** A retry or a hedge: what nobody needs for the call to be made at all. */
@@ -273,10 +314,11 @@ final class Asking {
     }
 
     private Decision onPushedState() {
-        Word word = core.link().pushed().word(question.dependency());
+        long now = System.nanoTime();
+        Word word = core.link().pushed().word(question.dependency(), core.clock().at(now));
         if (word instanceof Word.Go go) {
             core.counting().pushedGrants.increment();
-            return Permit.onState(this, go.on());
+            return Permit.onState(this, go.on(), now);
         }
         if (word instanceof Word.Refuse refuse) {
             core.counting().pushedDenials.increment();
@@ -286,19 +328,17 @@ final class Asking {
     }
 
     private Answer answer(ByteString confirm) throws InterruptedException {
-        Optional<AcquireRequest> request = request(confirm);
-        if (request.isEmpty()) {
+        if (core.link() == null) {
             return new Answer.None(NoAnswer.UNASKED);
         }
-        return count(core.link().ask(request.get()).await(core.timeout()));
+        return count(core.link().ask(() -> request(confirm)).await(core.timeout()));
     }
 
     private CompletableFuture<Answer> answerLater(ByteString confirm, Pending pending) {
-        Optional<AcquireRequest> request = request(confirm);
-        if (request.isEmpty()) {
+        if (core.link() == null) {
             return CompletableFuture.completedFuture(new Answer.None(NoAnswer.UNASKED));
         }
-        Ask ask = core.link().ask(request.get());
+        Ask ask = core.link().ask(() -> request(confirm));
         pending.cancelBy(ask::giveUp);
         return ask.within(core.loop(), core.timeout()).thenApply(this::count);
     }
@@ -309,15 +349,7 @@ final class Asking {
         return answer;
     }
 
-    /** Empty: the service cannot be asked this. */
-    private Optional<AcquireRequest> request(ByteString confirm) {
-        if (core.link() == null) {
-            return Optional.empty();
-        }
-        if (!question.isWellNamed()) {
-            core.warnings().oddName(question.dependency());
-            return Optional.empty();
-        }
+    private AcquireRequest request(ByteString confirm) {
         AcquireRequest.Builder request =
                 AcquireRequest.newBuilder()
                         .setDependency(question.dependency())
@@ -332,12 +364,11 @@ final class Asking {
             request.setTimeLeft(Wire.writeNanos(left));
         }
         if (confirm != null) {
-            return Optional.of(request.setConfirm(confirm).build());
+            return request.setConfirm(confirm).build();
         }
-        if (before == null) {
-            return Optional.of(request.build());
-        }
-        return Optional.of(request.setPrevious(before.onTheWire()).build());
+        return before == null
+                ? request.build()
+                : request.setPrevious(before.onTheWire()).build();
     }
 
     /** {@code held}: so much of a delay has passed already. */
@@ -361,6 +392,11 @@ final class Asking {
         }
         if (why.kind() == NoAnswer.Kind.GIVEN_UP) {
             return new Decision.No(Denied.byCaller(DenialReason.CANCELLED, ""));
+        }
+        Optional<Denied> refused = isExhausted() ? Optional.empty() : refusedAlone(null);
+        if (refused.isPresent()) {
+            noteHere();
+            return new Decision.No(refused.get());
         }
         return askNobody(askedAt, held);
     }

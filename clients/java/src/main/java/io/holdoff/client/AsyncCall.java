@@ -1,6 +1,5 @@
 package io.holdoff.client;
 
-import java.time.Duration;
 import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
@@ -151,8 +150,8 @@ final class AsyncCall<T> {
             hasValue = thrown == null;
             outcome = classify(returned, thrown);
         }
-        if (outcome.latency().isEmpty()) {
-            outcome = outcome.latency(Duration.ofNanos(took));
+        if (outcome.latencyNanos() < 0) {
+            outcome = outcome.latencyNanos(took);
         }
         if (outcome.kind() == OutcomeKind.SUCCESS && hasValue) {
             permit.report(outcome);
@@ -177,7 +176,7 @@ final class AsyncCall<T> {
         if (hasValue) {
             result.complete(value);
         } else if (error == null) {
-            result.completeExceptionally(new DeniedException(why, attempts));
+            result.completeExceptionally(TimedOutException.of(why, attempts));
         } else {
             Stopped.attach(error, why, attempts);
             result.completeExceptionally(error);

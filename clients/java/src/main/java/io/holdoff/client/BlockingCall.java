@@ -1,6 +1,5 @@
 package io.holdoff.client;
 
-import java.time.Duration;
 import java.util.OptionalLong;
 import java.util.concurrent.TimeUnit;
 
@@ -83,7 +82,7 @@ final class BlockingCall<T, E extends Exception> {
 
     /** Runs the operation within its limit. */
     private Outcome attempt(Permit permit) {
-        long begun = System.nanoTime();
+        long begun = permit.begins();
         Outcome outcome;
         try {
             outcome = runOnce(permit);
@@ -92,8 +91,9 @@ final class BlockingCall<T, E extends Exception> {
             permit.close();
             throw fault;
         }
-        Duration took = Duration.ofNanos(System.nanoTime() - begun);
-        return outcome.latency().isPresent() ? outcome : outcome.latency(took);
+        return outcome.latencyNanos() < 0
+                ? outcome.latencyNanos(System.nanoTime() - begun)
+                : outcome;
     }
 
     private Outcome runOnce(Permit permit) {
@@ -130,7 +130,7 @@ final class BlockingCall<T, E extends Exception> {
             return value;
         }
         if (error == null) {
-            throw new DeniedException(why, attempts);
+            throw TimedOutException.of(why, attempts);
         }
         Denied shown = error instanceof InterruptedException ? cancelled() : why;
         Stopped.attach(error, shown, attempts);

@@ -27,7 +27,12 @@ final class Clock {
 
     /** Now, as the rules count it: nanoseconds since the client was built. */
     long time() {
-        return System.nanoTime() - origin + slept;
+        return at(System.nanoTime());
+    }
+
+    /** The same of a reading of {@link System#nanoTime}. */
+    long at(long nanoTime) {
+        return nanoTime - origin + slept;
     }
 
     /** Looks whether the machine slept. Returns how long in all. */

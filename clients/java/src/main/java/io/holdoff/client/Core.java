@@ -4,7 +4,6 @@ import io.holdoff.client.link.Counting;
 import io.holdoff.client.link.Link;
 import io.holdoff.client.link.Loop;
 import io.holdoff.client.link.OnState;
-import io.holdoff.client.link.Warnings;
 import java.util.concurrent.Executor;
 
 /**
@@ -23,8 +22,14 @@ record Core(
         Local local,
         Clock clock,
         Counting counting,
-        Warnings warnings,
         Executor executor) {
+
+    /** In a bypass nothing is coordinated, and no name is too odd for that. */
+    void checkName(String dependency) {
+        if (link != null || isTesting) {
+            Question.checkName("dependency", dependency);
+        }
+    }
 
     /** How the attempt ended that was made so. */
     void report(String dependency, Made made, Outcome outcome) {

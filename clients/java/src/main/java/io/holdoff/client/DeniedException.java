@@ -1,11 +1,12 @@
 package io.holdoff.client;
 
 /**
- * A call that was given up and has no real error to show: no attempt was made, or all were cut off
- * by a time limit.
+ * The answer was no, and there is no real error to show: no attempt was made, or it was asked for
+ * in two steps.
  *
  * <p>Where an attempt has thrown something, that itself is thrown, and {@link
- * Holdoff#whyStopped(Throwable)} finds the reason in it.
+ * Holdoff#whyStopped(Throwable)} finds the reason in it; where all were cut off, a {@link
+ * TimedOutException}.
  */
 public final class DeniedException extends RuntimeException {
     private static final long serialVersionUID = 1;

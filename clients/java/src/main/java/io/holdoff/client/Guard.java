@@ -124,7 +124,8 @@ public final class Guard {
      * @return its result; also one that counts as a failure, where there is no further attempt
      * @throws E the last real error itself; {@link Holdoff#whyStopped} finds in it why there was
      *     no further attempt
-     * @throws DeniedException no attempt has thrown anything: none was made, or all were cut off
+     * @throws DeniedException no attempt was made
+     * @throws TimedOutException all attempts were cut off by a time limit
      */
     public <T, E extends Exception> T call(Operation<T, E> operation) throws E {
         return new BlockingCall<>(core, question, onDenied, classifier, operation).run();
@@ -158,7 +159,7 @@ public final class Guard {
      * @param operation begins one attempt; the first one on this thread, further ones on the
      *     client's executor
      * @return ends with the result, with the last real error itself, or with a {@link
-     *     DeniedException}
+     *     DeniedException} or a {@link TimedOutException}
      */
     public <T> CompletableFuture<T> callAsync(AsyncOperation<T> operation) {
         return new AsyncCall<>(core, question, onDenied, classifier, operation).begin();

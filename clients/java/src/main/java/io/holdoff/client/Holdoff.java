@@ -73,8 +73,10 @@ public final class Holdoff implements AutoCloseable {
      *
      * @param question what the caller says about them
      * @return a guard
+     * @throws IllegalArgumentException no dependency can have this name
      */
     public Guard guard(Question question) {
+        core.checkName(question.dependency());
         return new Guard(core, question, OnDenied.FAIL, Classifier.standard());
     }
 
@@ -128,6 +130,7 @@ public final class Holdoff implements AutoCloseable {
      * @throws InterruptedException the caller gave it up
      */
     public Permit acquire(Question question) throws InterruptedException {
+        core.checkName(question.dependency());
         return Permit.permit(Asking.first(core, question).ask(), 0);
     }
 
@@ -138,6 +141,7 @@ public final class Holdoff implements AutoCloseable {
      * @return ends with the permit, or with a {@link DeniedException}
      */
     public CompletableFuture<Permit> acquireAsync(Question question) {
+        core.checkName(question.dependency());
         Pending pending = new Pending();
         CompletableFuture<Decision> asked = Asking.first(core, question).askLater(pending);
         return Later.shown(core, pending, asked, 0);
@@ -159,6 +163,7 @@ public final class Holdoff implements AutoCloseable {
      * @return a supervisor, to be run or started
      */
     public <T, E extends Exception> Supervisor<T, E> supervise(String name, Operation<T, E> task) {
+        core.checkName(name);
         return new Supervisor<>(core, Question.of(name), task);
     }
 
@@ -178,6 +183,7 @@ public final class Holdoff implements AutoCloseable {
      * @return a checker, to be run or started
      */
     public Checker check(String dependency, Checker.HealthCheck check) {
+        core.checkName(dependency);
         return new Checker(core, dependency, check);
     }
 
@@ -193,6 +199,9 @@ public final class Holdoff implements AutoCloseable {
         for (Throwable at = error; at != null && depth < CAUSES_MAX; at = at.getCause(), depth++) {
             if (at instanceof DeniedException denied) {
                 return Optional.ofNullable(denied.denied());
+            }
+            if (at instanceof TimedOutException late) {
+                return Optional.ofNullable(late.denied());
             }
             for (Throwable suppressed : at.getSuppressed()) {
                 if (suppressed instanceof Stopped stopped) {

@@ -17,6 +17,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool;
@@ -31,7 +32,9 @@ public final class HoldoffBuilder {
     private static final int NAME_BYTES_MAX = 200;
     private static final long LOOK_EVERY = 1_000_000_000L;
 
-    private List<String> endpoints = List.of("http://127.0.0.1:7460");
+    /** Null: by the environment. */
+    private List<String> endpoints;
+
     private String service = Identity.service();
     private String instance = Identity.instance();
     private String namespace = "";
@@ -49,8 +52,8 @@ public final class HoldoffBuilder {
      * Where the service is, in order of preference. A later one is used while those before it
      * cannot be reached.
      *
-     * @param urls {@code http://host:port} or {@code https://host:port}; {@code
-     *     http://127.0.0.1:7460} unless said
+     * @param urls {@code http://host:port}, {@code https://host:port} or {@code host:port}; unless
+     *     said the environment's {@code HOLDOFF_SERVER}, else {@code http://127.0.0.1:7460}
      * @return this
      */
     public HoldoffBuilder endpoints(String... urls) {
@@ -199,33 +202,32 @@ public final class HoldoffBuilder {
      *     timeout of zero
      */
     public Holdoff build() {
-        return build("1".equals(System.getenv("HOLDOFF_BYPASS")));
+        return build(System.getenv());
     }
 
-    Holdoff build(boolean isBypassed) {
+    Holdoff build(Map<String, String> environment) {
         check();
+        Dialer dialer = dialer(environment);
+        boolean isBypassed = "1".equals(environment.get("HOLDOFF_BYPASS"));
         Clock clock = new Clock();
         Loop loop = new Loop();
         Counting counting = new Counting();
-        Warnings warnings = new Warnings();
         Policy own = localPolicy.policy();
         if (isBypassed) {
             Local local = new Local(own, Mode.RETRIES_ONLY, clock, null);
             return new Holdoff(
                     new Core(
-                            loop, null, false, 0, onNoDecision, local, clock, counting, warnings,
-                            executor));
+                            loop, null, false, 0, onNoDecision, local, clock, counting, executor));
         }
         Pushed pushed = new Pushed(clock::time, own, follow);
         Mode mode = onNoDecision == OnNoDecision.ALLOW ? Mode.RETRIES_ONLY : Mode.ALL;
         Local local = new Local(own, mode, clock, pushed);
-        Link link = new Link(loop, dialer(), hello(), pushed, counting, warnings);
+        Link link = new Link(loop, dialer, hello(), pushed, counting, new Warnings());
         lookForSleep(loop, clock);
         long nanos = timeout.toNanos();
         return new Holdoff(
                 new Core(
-                        loop, link, false, nanos, onNoDecision, local, clock, counting, warnings,
-                        executor));
+                        loop, link, false, nanos, onNoDecision, local, clock, counting, executor));
     }
 
     /** What was pushed is not valid for longer because the machine slept. */
@@ -251,16 +253,27 @@ public final class HoldoffBuilder {
                         local,
                         clock,
                         new Counting(),
-                        new Warnings(),
                         ForkJoinPool.commonPool()));
     }
 
-    private Dialer dialer() {
-        List<Endpoint> parsed = endpoints.stream().map(Endpoint::parse).toList();
+    private Dialer dialer(Map<String, String> environment) {
+        List<Endpoint> parsed = parsed(environment.getOrDefault("HOLDOFF_SERVER", ""));
+        String said = environment.getOrDefault("HOLDOFF_TOKEN", "");
+        Supplier<String> bearer = token == null && !said.isEmpty() ? () -> said : token;
         boolean isEncrypted = parsed.stream().anyMatch(Endpoint::isEncrypted);
         ChannelCredentials encrypted =
                 isEncrypted ? tls.credentials() : InsecureChannelCredentials.create();
-        return new Dialer(parsed, encrypted, tls.serverName(), token);
+        return new Dialer(parsed, encrypted, tls.serverName(), bearer);
+    }
+
+    private List<Endpoint> parsed(String server) {
+        if (endpoints != null) {
+            return endpoints.stream().map(text -> Endpoint.parse("endpoint", text)).toList();
+        }
+        return List.of(
+                server.isEmpty()
+                        ? Endpoint.parse("endpoint", "http://127.0.0.1:7460")
+                        : Endpoint.parse("HOLDOFF_SERVER", server));
     }
 
     private Hello hello() {
@@ -273,18 +286,15 @@ public final class HoldoffBuilder {
             throw new IllegalArgumentException(
                     "timeout " + timeout + ": it must be above zero and at most 10 s");
         }
-        if (endpoints.isEmpty()) {
+        if (endpoints != null && endpoints.isEmpty()) {
             throw new IllegalArgumentException("endpoints: there must be at least one");
         }
         isShort("service", service);
         isShort("instance", instance);
-        isShort("namespace", namespace);
-        for (String name : follow) {
-            if (!Question.isName(name)) {
-                throw new IllegalArgumentException(
-                        "follow `" + name + "`: 1 to 200 ASCII letters, digits and . _ / : @ -");
-            }
+        if (!namespace.isEmpty()) {
+            Question.checkName("namespace", namespace);
         }
+        follow.forEach(name -> Question.checkName("follow", name));
     }
 
     private static void isShort(String field, String value) {

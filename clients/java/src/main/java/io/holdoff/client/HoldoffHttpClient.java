@@ -8,8 +8,10 @@ import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.net.http.HttpTimeoutException;
 import java.net.http.WebSocket;
 import java.time.Duration;
+import java.util.Locale;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
@@ -30,8 +32,8 @@ import javax.net.ssl.SSLParameters;
  * <p>Responses are read by their status ({@link Classifier#http}) and returned as they are where
  * there is no further attempt. The error of a request that was sent is the client's own; that of
  * one that was refused is an {@link IOException} in which {@link Holdoff#whyStopped} finds the
- * reason. A request whose body has no known length is a stream, and is sent once. WebSockets are
- * not guarded.
+ * reason, and a {@link HttpTimeoutException} where all attempts were cut off. A request whose body
+ * has no known length is a stream, and is sent once. WebSockets are not guarded.
  */
 public final class HoldoffHttpClient extends HttpClient {
     /** May be repeated: RFC 9110, 9.2.2. */
@@ -68,8 +70,9 @@ public final class HoldoffHttpClient extends HttpClient {
     }
 
     /**
-     * A client that takes the request's host, with its port where it names one, for the
-     * dependency. GET, HEAD, OPTIONS, TRACE, PUT and DELETE may be repeated, the others not.
+     * A client that takes the request's host for the dependency, with the port where that is not
+     * the scheme's own. GET, HEAD, OPTIONS, TRACE, PUT and DELETE may be repeated, and whatever has
+     * an {@code Idempotency-Key}.
      *
      * @param holdoff is asked
      * @param client sends
@@ -89,11 +92,17 @@ public final class HoldoffHttpClient extends HttpClient {
         return new HoldoffHttpClient(holdoff, client, question, when);
     }
 
-    private static Question byHost(HttpRequest request) {
+    static Question byHost(HttpRequest request) {
         URI uri = request.uri();
-        String host = uri.getHost().replaceAll("[\\[\\]]", "");
-        Question asked = Question.of(uri.getPort() == -1 ? host : host + ":" + uri.getPort());
-        return IDEMPOTENT.contains(request.method()) ? asked.idempotent() : asked;
+        String host = uri.getHost().toLowerCase(Locale.ROOT).replaceAll("[^a-z0-9._:-]", "");
+        int usual = "https".equalsIgnoreCase(uri.getScheme()) ? 443 : 80;
+        boolean isUsual = uri.getPort() == -1 || uri.getPort() == usual;
+        Question asked = Question.of(isUsual ? host : host + ":" + uri.getPort());
+        if (!request.headers().firstValue("Idempotency-Key").orElse("").isEmpty()) {
+            return asked.safety(Safety.KEYED);
+        }
+        String method = request.method().toUpperCase(Locale.ROOT);
+        return IDEMPOTENT.contains(method) ? asked.idempotent() : asked;
     }
 
     private Guard guard(HttpRequest request) {
@@ -109,7 +118,7 @@ public final class HoldoffHttpClient extends HttpClient {
         Operation<HttpResponse<T>, Exception> send = attempt -> client.send(request, handler);
         try {
             return guard(request).call(send);
-        } catch (DeniedException denied) {
+        } catch (DeniedException | TimedOutException denied) {
             throw refused(denied);
         } catch (IOException | InterruptedException | RuntimeException own) {
             throw own;
@@ -138,8 +147,8 @@ public final class HoldoffHttpClient extends HttpClient {
         CompletableFuture<T> shown = new CompletableFuture<>();
         call.whenComplete(
                 (response, error) -> {
-                    if (error instanceof DeniedException denied) {
-                        shown.completeExceptionally(refused(denied));
+                    if (error instanceof DeniedException || error instanceof TimedOutException) {
+                        shown.completeExceptionally(refused(error));
                     } else if (error != null) {
                         shown.completeExceptionally(error);
                     } else {
@@ -155,8 +164,14 @@ public final class HoldoffHttpClient extends HttpClient {
         return shown;
     }
 
-    private static IOException refused(DeniedException denied) {
-        return new IOException("holdoff: " + denied.getMessage(), denied);
+    private static IOException refused(Throwable denied) {
+        String text = "holdoff: " + denied.getMessage();
+        if (!(denied instanceof TimedOutException)) {
+            return new IOException(text, denied);
+        }
+        HttpTimeoutException late = new HttpTimeoutException(text);
+        late.initCause(denied);
+        return late;
     }
 
     @Override

@@ -86,6 +86,9 @@ public final class HoldoffInterceptor implements ClientInterceptor {
         if (why == null) {
             return Status.fromThrowable(error);
         }
+        if (error instanceof TimedOutException) {
+            return Status.DEADLINE_EXCEEDED.withDescription("holdoff: " + why).withCause(error);
+        }
         Status status =
                 switch (why.reason()) {
                     case DEADLINE -> Status.DEADLINE_EXCEEDED;

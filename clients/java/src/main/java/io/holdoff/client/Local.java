@@ -64,6 +64,12 @@ final class Local {
         return record.retry(asked, attempt, before, isRepeatable, clock.time());
     }
 
+    /** How the attempt before ended, of a question that was answered already. */
+    synchronized void note(String dependency, long attempt, Before before) {
+        LocalRecord record = entry(dependency).record;
+        record.note(policy(dependency), mode, attempt, before, clock.time());
+    }
+
     synchronized Answer confirm(String dependency, Long timeLeft, LocalPermit permit) {
         LocalRecord record = entry(dependency).record;
         return record.confirm(asked(dependency, timeLeft), permit, clock.time());

@@ -1,5 +1,6 @@
 package io.holdoff.client;
 
+import io.holdoff.client.rules.Nanos;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.Optional;
@@ -18,7 +19,9 @@ public final class Outcome {
     private static final Outcome CANCELLED = of(OutcomeKind.CANCELLED);
 
     private final OutcomeKind kind;
-    private final Duration latency;
+    /** Nanoseconds; -1: not known. */
+    private final long latency;
+
     private final Duration pushback;
     private final boolean restartsBackoff;
     private final boolean doNotRetry;
@@ -27,7 +30,7 @@ public final class Outcome {
 
     private Outcome(
             OutcomeKind kind,
-            Duration latency,
+            long latency,
             Duration pushback,
             boolean restartsBackoff,
             boolean doNotRetry,
@@ -49,7 +52,7 @@ public final class Outcome {
      * @return the outcome
      */
     public static Outcome of(OutcomeKind kind) {
-        return new Outcome(kind, null, null, false, false, false, 0);
+        return new Outcome(kind, -1, null, false, false, false, 0);
     }
 
     /**
@@ -95,6 +98,10 @@ public final class Outcome {
      * @return a new outcome
      */
     public Outcome latency(Duration took) {
+        return latencyNanos(Nanos.min(Nanos.of(took), Long.MAX_VALUE));
+    }
+
+    Outcome latencyNanos(long took) {
         return new Outcome(
                 kind, took, pushback, restartsBackoff, doNotRetry, retriedBelow, statusCode);
     }
@@ -165,7 +172,16 @@ public final class Outcome {
      * @return the latency, where it is known
      */
     public Optional<Duration> latency() {
-        return Optional.ofNullable(latency);
+        return latency < 0 ? Optional.empty() : Optional.of(Duration.ofNanos(latency));
+    }
+
+    /**
+     * How long it took.
+     *
+     * @return nanoseconds; -1 where it is not known
+     */
+    public long latencyNanos() {
+        return latency;
     }
 
     /**
@@ -217,7 +233,7 @@ public final class Outcome {
     public boolean equals(Object other) {
         return other instanceof Outcome that
                 && kind == that.kind
-                && Objects.equals(latency, that.latency)
+                && latency == that.latency
                 && Objects.equals(pushback, that.pushback)
                 && restartsBackoff == that.restartsBackoff
                 && doNotRetry == that.doNotRetry
@@ -237,8 +253,8 @@ public final class Outcome {
         if (statusCode != 0) {
             text.append(", code ").append(statusCode);
         }
-        if (latency != null) {
-            text.append(", took ").append(latency);
+        if (latency >= 0) {
+            text.append(", took ").append(Duration.ofNanos(latency));
         }
         if (pushback != null) {
             text.append(", pushback ").append(pushback);

@@ -6,7 +6,7 @@ import io.holdoff.client.rules.Nanos;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.atomic.AtomicReferenceFieldUpdater;
 
 /**
  * Permission for one attempt, in two steps: {@link #await} before it, {@link #report} or {@link
@@ -29,8 +29,11 @@ public final class Permit implements Decision, AutoCloseable {
     private final Asking asking;
     private final Core core;
 
+    private static final AtomicReferenceFieldUpdater<Permit, Made> MADE =
+            AtomicReferenceFieldUpdater.newUpdater(Permit.class, Made.class, "made");
+
     /** Null: reported, or void. */
-    private final AtomicReference<Made> made;
+    private volatile Made made;
 
     /** Taken before the question was sent, so that a lease never seems longer than it is. */
     private long askedAt;
@@ -56,7 +59,7 @@ public final class Permit implements Decision, AutoCloseable {
     private Permit(Asking asking, Terms terms, long askedAt, long now) {
         this.asking = asking;
         this.core = asking.core;
-        this.made = new AtomicReference<>(terms.made());
+        this.made = terms.made();
         this.askedAt = askedAt;
         this.usableAt = now + Clamp.delay(terms.delay());
         this.lives = terms.lives();
@@ -67,7 +70,7 @@ public final class Permit implements Decision, AutoCloseable {
         if (usableAt - now > LONG_DELAY) {
             slept = core.clock().look();
         }
-        begins();
+        noteEpoch();
     }
 
     /** A delay that does not fit the deadline is not shortened: the permit goes back. */
@@ -77,17 +80,18 @@ public final class Permit implements Decision, AutoCloseable {
         return tooLate.isPresent() ? permit.giveUp(tooLate.get()) : permit;
     }
 
-    /** No delay, no end: the clock need not be read. */
-    private Permit(Asking asking, OnState on) {
+    /** No delay, no end: the clock need not be read again. */
+    private Permit(Asking asking, OnState on, long now) {
         this.asking = asking;
         this.core = asking.core;
-        this.made = new AtomicReference<>(new Made.OnPushed(on));
+        this.made = new Made.OnPushed(on);
         this.suggestedTimeout = null;
+        this.usableAt = now;
         this.isAtOnce = true;
     }
 
-    static Permit onState(Asking asking, OnState on) {
-        return new Permit(asking, on);
+    static Permit onState(Asking asking, OnState on, long now) {
+        return new Permit(asking, on, now);
     }
 
     /**
@@ -125,7 +129,7 @@ public final class Permit implements Decision, AutoCloseable {
      * @return true where this process has decided alone
      */
     public boolean isLocal() {
-        return made.get() instanceof Made.Local;
+        return made instanceof Made.Local;
     }
 
     /**
@@ -199,7 +203,7 @@ public final class Permit implements Decision, AutoCloseable {
      */
     public void report(Outcome outcome) {
         asking.noteOutcome(outcome);
-        Made ended = made.getAndSet(null);
+        Made ended = MADE.getAndSet(this, null);
         if (ended != null) {
             core.report(asking.question.dependency(), ended, outcome);
         }
@@ -257,8 +261,13 @@ public final class Permit implements Decision, AutoCloseable {
 
     /** Null: it was reported already. */
     Asking next(Outcome outcome) {
-        Made ended = made.getAndSet(null);
+        Made ended = MADE.getAndSet(this, null);
         return ended == null ? null : asking.next(ended, outcome);
+    }
+
+    /** By {@link System#nanoTime}: the attempt is made now. */
+    long begins() {
+        return isAtOnce ? usableAt : System.nanoTime();
     }
 
     /** From the end of its delay. Null: it does not end. */
@@ -322,7 +331,7 @@ public final class Permit implements Decision, AutoCloseable {
             return said;
         }
         long now = System.nanoTime();
-        return confirmed(asking.confirm(made.get()), now);
+        return confirmed(asking.confirm(made, epoch), now);
     }
 
     /** The same without blocking a thread. */
@@ -354,7 +363,7 @@ public final class Permit implements Decision, AutoCloseable {
             return CompletableFuture.completedFuture(Optional.ofNullable(said));
         }
         long now = System.nanoTime();
-        return asking.confirmLater(made.get(), pending)
+        return asking.confirmLater(made, epoch, pending)
                 .thenApply(confirmed -> Optional.ofNullable(confirmed(confirmed, now)));
     }
 
@@ -386,22 +395,19 @@ public final class Permit implements Decision, AutoCloseable {
         if (isOver()) {
             return null;
         }
-        begins();
+        noteEpoch();
         return !confirm || isKnownToHold() ? this : null;
     }
 
     /** Null: it has a delay again. */
     private Decision confirmed(Object said, long now) {
         confirm = false;
+        if (said instanceof Unconfirmed unconfirmed) {
+            return giveUp(unconfirmed.denied());
+        }
         if (said instanceof Denied denied) {
-            // A denied confirmation has made the permit void; one that was not decided has left
-            // it to be given back.
-            boolean isVoid =
-                    denied.reason() != DenialReason.NO_DECISION
-                            && denied.reason() != DenialReason.UNREADABLE;
-            if (isVoid) {
-                made.set(null);
-            }
+            // The permit is void.
+            made = null;
             return giveUp(denied);
         }
         if (said == Terms.KEPT) {
@@ -413,7 +419,7 @@ public final class Permit implements Decision, AutoCloseable {
     private Decision renew(Terms terms, long now) {
         boolean isNew = !(terms.made() instanceof Made.Fleet fleet) || !fleet.permit().isEmpty();
         if (isNew) {
-            made.set(terms.made());
+            made = terms.made();
         }
         askedAt = now;
         usableAt = System.nanoTime() + Clamp.delay(terms.delay());
@@ -421,7 +427,7 @@ public final class Permit implements Decision, AutoCloseable {
         epoch = terms.epoch() == null ? epoch : terms.epoch();
         isProbe = terms.isProbe();
         confirm = terms.confirm() && terms.delay() != 0;
-        begins();
+        noteEpoch();
         Optional<Denied> tooLate = asking.tooLate(terms.delay());
         if (tooLate.isPresent()) {
             return giveUp(tooLate.get());
@@ -471,10 +477,10 @@ public final class Permit implements Decision, AutoCloseable {
      * The attempt is made now, as far as is known here: what was decided locally belongs to the
      * epoch that the service has pushed by now.
      */
-    private void begins() {
-        if (made.get() instanceof Made.Local own) {
+    private void noteEpoch() {
+        if (made instanceof Made.Local own) {
             long last = core.last(asking.question.dependency()).epoch();
-            made.compareAndSet(own, new Made.Local(own.permit(), last));
+            MADE.compareAndSet(this, own, new Made.Local(own.permit(), last));
         }
     }
 

@@ -17,6 +17,7 @@ public final class Question {
     private static final int ATTEMPTS = 10;
 
     private static final int NAME_LENGTH_MAX = 200;
+    private static final int SHOWN_MAX = 80;
 
     private final String dependency;
     private final Safety safety;
@@ -49,8 +50,8 @@ public final class Question {
     /**
      * About a call to this dependency.
      *
-     * @param dependency 1 to 200 ASCII letters, digits and {@code . _ / : @ -}; other names never
-     *     go on the wire, and such a call is decided locally
+     * @param dependency 1 to 200 ASCII letters, digits and {@code . _ / : @ -}; a client refuses
+     *     other names
      * @return the question, of an unsafe call
      */
     public static Question of(String dependency) {
@@ -198,8 +199,13 @@ public final class Question {
         return safety != Safety.UNSAFE;
     }
 
-    boolean isWellNamed() {
-        return isName(dependency);
+    /** Throws where no dependency can have this name. */
+    static void checkName(String setting, String name) {
+        if (!isName(name)) {
+            String shown = name.length() > SHOWN_MAX ? name.substring(0, SHOWN_MAX) + "…" : name;
+            throw new IllegalArgumentException(
+                    setting + " `" + shown + "`: 1 to 200 ASCII letters, digits and . _ / : @ -");
+        }
     }
 
     static boolean isName(String name) {

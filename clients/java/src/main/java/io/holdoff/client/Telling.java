@@ -42,7 +42,7 @@ final class Telling {
                         .build();
         core.link().reports().beginTelling();
         core.link()
-                .ask(request)
+                .ask(() -> request)
                 .within(core.loop(), core.timeout())
                 .thenAccept(
                         answer -> {

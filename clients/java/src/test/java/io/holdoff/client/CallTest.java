@@ -12,6 +12,7 @@ import io.holdoff.client.v1.ReportEntry;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
@@ -22,6 +23,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.function.Executable;
 
 /** What a caller sees of a call. */
 @Timeout(60)
@@ -130,16 +132,17 @@ final class CallTest {
     @Test
     void anAttemptThatTakesTooLongIsInterruptedAndTheCallerIsNot() {
         Guard guard = testing.guard("slow").maxAttempts(1).attemptTimeout(Duration.ofMillis(30));
-        DeniedException denied =
+        TimedOutException late =
                 assertThrows(
-                        DeniedException.class,
+                        TimedOutException.class,
                         () ->
                                 guard.call(
                                         attempt -> {
                                             TimeUnit.SECONDS.sleep(30);
                                             return "never";
                                         }));
-        assertEquals(1, denied.attempts());
+        assertEquals(1, late.attempts());
+        assertEquals(late.denied(), Holdoff.whyStopped(late).orElseThrow());
         assertFalse(Thread.currentThread().isInterrupted());
     }
 
@@ -260,7 +263,7 @@ final class CallTest {
 
     @Test
     void aBypassLetsEveryCallThroughWithLocalRetries() throws InterruptedException {
-        try (Holdoff bypassed = Holdoff.builder().build(true)) {
+        try (Holdoff bypassed = Holdoff.builder().build(Map.of("HOLDOFF_BYPASS", "1"))) {
             for (int call = 0; call < 100; call++) {
                 RuntimeException error = new RuntimeException("boom");
                 assertThrows(RuntimeException.class, () -> bypassed.call("payments", a -> fail(error)));
@@ -285,8 +288,44 @@ final class CallTest {
     }
 
     @Test
+    void aNameThatNoDependencyHasIsAnErrorThatNamesItUnlessInABypass() {
+        for (String name : List.of("a b", "", "x".repeat(201))) {
+            List<Executable> asks =
+                    List.of(
+                            () -> testing.call(name, attempt -> "ran"),
+                            () -> testing.acquire(name),
+                            () -> testing.supervise(name, attempt -> "ran"),
+                            () -> testing.check(name, check -> true));
+            for (Executable ask : asks) {
+                var refused = assertThrows(IllegalArgumentException.class, ask);
+                assertTrue(refused.getMessage().startsWith("dependency `"), refused.getMessage());
+            }
+        }
+        try (Holdoff bypassed = Holdoff.builder().build(Map.of("HOLDOFF_BYPASS", "1"))) {
+            assertEquals("ran", bypassed.call("a b", attempt -> "ran"));
+        }
+    }
+
+    @Test
+    void theEnvironmentNamesTheEndpointWhereNoOptionDoes() throws Exception {
+        try (Scripted service = Scripted.start();
+                Holdoff holdoff =
+                        Holdoff.builder()
+                                .timeout(Duration.ofSeconds(5))
+                                .build(Map.of("HOLDOFF_SERVER", "127.0.0.1:" + service.port()))) {
+            assertFalse(holdoff.call("payments", Attempt::isLocal));
+        }
+        HoldoffBuilder builder = Holdoff.builder();
+        var refused =
+                assertThrows(
+                        IllegalArgumentException.class,
+                        () -> builder.build(Map.of("HOLDOFF_SERVER", "log")));
+        assertTrue(refused.getMessage().startsWith("HOLDOFF_SERVER `log`: "), refused.getMessage());
+    }
+
+    @Test
     void settingsThatCanNeverWorkAreRefusedByTheirName() {
-        for (String odd : List.of("127.0.0.1:7460", "ftp://host:1", "http://", "http://h:99999")) {
+        for (String odd : List.of("log", "ftp://host:1", "http://", "http://h:99999")) {
             HoldoffBuilder builder = Holdoff.builder().endpoints(odd);
             var refused = assertThrows(IllegalArgumentException.class, builder::build);
             assertTrue(refused.getMessage().contains(odd), refused.getMessage());
@@ -295,6 +334,13 @@ final class CallTest {
         assertThrows(IllegalArgumentException.class, hasty::build);
         HoldoffBuilder odd = Holdoff.builder().follow("no spaces");
         assertThrows(IllegalArgumentException.class, odd::build);
+        HoldoffBuilder tenant = Holdoff.builder().namespace("a b");
+        assertThrows(IllegalArgumentException.class, tenant::build);
+        HoldoffBuilder secret = Holdoff.builder().endpoints("http://me:secret@h:1");
+        var hidden = assertThrows(IllegalArgumentException.class, secret::build);
+        assertEquals(
+                "endpoint `…@h:1`: it must be http://host:port, https://host:port or host:port",
+                hidden.getMessage());
         HoldoffBuilder lengthy = Holdoff.builder().service("x".repeat(201));
         assertThrows(IllegalArgumentException.class, lengthy::build);
     }

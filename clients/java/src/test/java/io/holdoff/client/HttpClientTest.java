@@ -9,11 +9,14 @@ import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.ServerSocket;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse.BodyHandlers;
+import java.net.http.HttpTimeoutException;
+import java.time.Duration;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
@@ -87,6 +90,36 @@ final class HttpClientTest {
                 assertThrows(IOException.class, () -> http.send(post, BodyHandlers.discarding()));
         DenialReason reason = Holdoff.whyStopped(refused).orElseThrow().reason();
         assertEquals(DenialReason.ATTEMPTS_EXHAUSTED, reason);
+    }
+
+    @Test
+    void aPostWithAKeyIsRetriedToo() throws Exception {
+        HttpClient http = HoldoffHttpClient.byHost(Holdoff.testing(), client);
+        HttpRequest post =
+                HttpRequest.newBuilder(uri)
+                        .header("Idempotency-Key", "k-1")
+                        .POST(BodyPublishers.ofString("x"))
+                        .build();
+        assertEquals(200, http.send(post, BodyHandlers.discarding()).statusCode());
+        assertEquals(3, requests.get());
+    }
+
+    @Test
+    void aRequestWhoseAttemptsWereAllCutOffEndsAsTheClientDoesOnATimeout() throws Exception {
+        try (ServerSocket silent = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            HttpClient http =
+                    HoldoffHttpClient.of(
+                            Holdoff.testing(),
+                            client,
+                            request -> Question.of("silent").deadline(Duration.ofMillis(100)));
+            URI nowhere = URI.create("http://127.0.0.1:" + silent.getLocalPort() + "/");
+            HttpRequest get = HttpRequest.newBuilder(nowhere).build();
+            HttpTimeoutException late =
+                    assertThrows(
+                            HttpTimeoutException.class,
+                            () -> http.send(get, BodyHandlers.discarding()));
+            assertEquals(DenialReason.DEADLINE, Holdoff.whyStopped(late).orElseThrow().reason());
+        }
     }
 
     @Test

@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 
 /**
  * Makes channels. Each connection has one of its own, which lives no longer: so that it is this
@@ -43,6 +44,15 @@ public final class Dialer {
 
     int count() {
         return endpoints.size();
+    }
+
+    /** For people. */
+    String name(int index) {
+        return endpoints.get(index).toString();
+    }
+
+    String names() {
+        return endpoints.stream().map(Endpoint::toString).collect(Collectors.joining(", "));
     }
 
     /** Nothing is connected yet. */

@@ -24,6 +24,17 @@ final class Failures {
         return false;
     }
 
+    /** What lies at the bottom of it, in a line. */
+    static String text(Throwable error) {
+        Throwable at = error;
+        for (int depth = 0; at.getCause() != null && depth < 16; depth++) {
+            at = at.getCause();
+        }
+        String text = at.getMessage() == null ? at.getClass().getSimpleName() : at.getMessage();
+        // The transport names the function of the system that failed, which says nobody anything.
+        return text.replaceFirst("^\\w+\\(\\.\\.\\) failed with error\\(-?\\d+\\): ", "");
+    }
+
     /** The service's own error, or that of a whole message. */
     static NoAnswer of(int code, String text) {
         Status.Code known = Status.fromCodeValue(code).getCode();

@@ -64,6 +64,10 @@ final class Gate {
         return state == State.SHUT && until - now > 0 ? until - now : 0;
     }
 
+    synchronized boolean isOpen() {
+        return state == State.OPEN;
+    }
+
     /** True: it was shut and is open again. A late answer proves as much as a trial. */
     synchronized boolean answered() {
         boolean wasShut = state != State.OPEN;

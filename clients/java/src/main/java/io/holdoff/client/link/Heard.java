@@ -97,6 +97,21 @@ final class Heard {
         return refuses && isLater && isValid(now) ? Optional.of(denied(now)) : Optional.empty();
     }
 
+    /**
+     * Why a question that the service does not answer is denied all the same: what it said before
+     * still stands.
+     *
+     * @param isExtra a retry or a hedge is asked about
+     * @param since only what was said in this epoch or later counts; null: all
+     */
+    Optional<Denied> refusedAlone(boolean isExtra, Long since, long now) {
+        boolean refuses = isOpen() || firstAttempts == REFUSE;
+        boolean isLetGo = !isExtra && firstAttempts == GO;
+        boolean isLate = since != null && Long.compareUnsigned(on.epoch(), since) < 0;
+        boolean stands = refuses && !isLetGo && !isLate && isValid(now);
+        return stands ? Optional.of(denied(now)) : Optional.empty();
+    }
+
     /** Clients that share the allowance; 0: it was not said. */
     long knownClients() {
         return saidAllowance == null

@@ -2,6 +2,7 @@ package io.holdoff.client.link;
 
 import com.google.protobuf.ByteString;
 import io.grpc.CallOptions;
+import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
 import io.holdoff.client.Outcome;
 import io.holdoff.client.link.Course.End;
@@ -16,6 +17,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
 
 /**
  * The way to the service. Its public methods may be called by any thread; all else is done by that
@@ -38,6 +40,7 @@ public final class Link {
     final Counting counting;
     final Warnings warnings;
     final Gate gate = new Gate();
+    private final Patience patience = new Patience();
     final AtomicInteger waiting = new AtomicInteger();
 
     private final Course course;
@@ -49,13 +52,19 @@ public final class Link {
     /** Endpoints of this round that could not be reached. */
     private int unreachable;
 
-    /** Made when the client is, so that the first question does not wait for classes to load. */
+    /**
+     * Connected when the client is made, so that the first question does not wait for classes to
+     * load. Nothing is said on it before.
+     */
     private ManagedChannel prepared;
 
     private ScheduledFuture<?> reporting;
     private ScheduledFuture<?> searching;
     private volatile boolean isClosed;
     private volatile boolean stands;
+
+    /** Where the connection is made to, or was last. */
+    private volatile String endpoint = "";
 
     public Link(Loop loop, Dialer dialer, Hello hello, Pushed pushed, Counting counting, Warnings warnings) {
         this.loop = loop;
@@ -66,7 +75,7 @@ public final class Link {
         this.warnings = warnings;
         reports = new Reports(counting, () -> loop.execute(this::scheduleReport));
         course = new Course(dialer.count(), System.nanoTime());
-        loop.execute(() -> prepared = channel(0));
+        loop.execute(this::prepare);
         loop.execute(Prepare::messages);
     }
 
@@ -82,20 +91,27 @@ public final class Link {
         return hello;
     }
 
-    /** Asks; how long is waited is the caller's matter. */
-    public Ask ask(AcquireRequest request) {
+    /**
+     * Asks; how long is waited is the caller's matter. The question is not made where nobody is
+     * asked.
+     */
+    public Ask ask(Supplier<AcquireRequest> question) {
         Gate.Pass pass = isClosed ? null : gate.enter(System.nanoTime());
-        Ask ask = new Ask(this, request, pass);
         if (pass == null) {
-            ask.end(NoAnswer.AWAY);
-            return ask;
+            return Ask.away(this, null);
         }
+        counting.asked.increment();
+        if (!patience.enter()) {
+            // Nobody waits for the connection, and it is made all the same.
+            loop.execute(this::standOrBegin);
+            return Ask.away(this, pass);
+        }
+        Ask ask = new Ask(this, question.get(), pass, patience);
         if (waiting.incrementAndGet() > ASKS_MAX) {
             waiting.decrementAndGet();
             ask.end(NoAnswer.BUSY);
             return ask;
         }
-        counting.asked.increment();
         loop.execute(() -> take(ask));
         return ask;
     }
@@ -133,7 +149,7 @@ public final class Link {
     }
 
     private void plan(PlanCheckRequest request, CompletableFuture<PlanAnswer> answer) {
-        if (connection == null && !begin() || connection.channel() == null) {
+        if (!standOrBegin() || connection.channel() == null) {
             answer.complete(PlanAnswer.none(NoAnswer.AWAY));
             return;
         }
@@ -193,11 +209,11 @@ public final class Link {
                 answered();
                 warnings.refused(none.why().detail());
             }
-            case LATE, FAILED -> {
-                if (gate.unanswered(pass, now, Entropy.unit())) {
-                    warnings.away(none.why());
-                    boolean isLate = none.why().kind() == NoAnswer.Kind.LATE;
-                    loop.execute(() -> hasShut(isLate));
+            case LATE, FAILED -> unanswered(pass, none.why(), now);
+            // What was not sent says nothing of the service, unless it is the trial.
+            case UNSENT -> {
+                if (pass.isTrial()) {
+                    unanswered(pass, none.why(), now);
                 }
             }
             // No time was lost, and the link waits by itself before it connects again.
@@ -207,7 +223,14 @@ public final class Link {
 
     private void answered() {
         if (gate.answered()) {
-            warnings.back();
+            warnings.back(endpoint);
+        }
+    }
+
+    private void unanswered(Gate.Pass pass, NoAnswer why, long now) {
+        if (gate.unanswered(pass, now, Entropy.unit())) {
+            warnings.away(endpoint, why.detail());
+            loop.execute(() -> hasShut(why.isLate()));
         }
     }
 
@@ -220,11 +243,16 @@ public final class Link {
     }
 
     private void take(Ask ask) {
-        if (connection == null && !begin()) {
-            drop(ask, NoAnswer.AWAY);
-        } else {
+        if (standOrBegin()) {
             connection.take(ask);
+        } else {
+            drop(ask, NoAnswer.AWAY);
         }
+    }
+
+    /** False: there is no connection, and it is not time to make one. */
+    private boolean standOrBegin() {
+        return connection != null || begin();
     }
 
     /** The end of a question that this link holds. */
@@ -239,7 +267,7 @@ public final class Link {
     }
 
     private void connect(CompletableFuture<Boolean> connected) {
-        if (connection == null && !begin()) {
+        if (!standOrBegin()) {
             connected.complete(false);
         } else if (connection.isOpen()) {
             connected.complete(true);
@@ -259,14 +287,35 @@ public final class Link {
     }
 
     private void open(int index) {
-        ManagedChannel channel = index == 0 && prepared != null ? prepared : channel(index);
-        prepared = index == 0 ? null : prepared;
+        ManagedChannel channel = index == 0 ? prepared() : channel(index);
+        endpoint = dialer.name(index);
         connection =
                 course.isUnary(index)
                         ? new Unary(this, index, channel)
                         : new Session(this, index, channel);
         connection.begin();
         scheduleReport();
+    }
+
+    private void prepare() {
+        prepared = channel(0);
+        if (prepared != null) {
+            prepared.getState(true);
+        }
+    }
+
+    /** What was refused when the client was made says nothing of now. */
+    private ManagedChannel prepared() {
+        ManagedChannel channel = prepared;
+        prepared = null;
+        if (channel == null) {
+            return channel(0);
+        }
+        if (channel.getState(false) != ConnectivityState.TRANSIENT_FAILURE) {
+            return channel;
+        }
+        channel.shutdownNow();
+        return channel(0);
     }
 
     /** Null: there is no transport on the class path. */
@@ -293,12 +342,17 @@ public final class Link {
     /** The service is there. */
     void opened() {
         gate.heard(System.nanoTime());
+        patience.heard();
+        if (gate.isOpen()) {
+            // One that has been silent has to answer first.
+            warnings.back(endpoint);
+        }
         connecting.forEach(each -> each.complete(true));
         connecting.clear();
     }
 
     /** Nobody listens there: whoever waits may have luck with the next one. */
-    void unreachable(int index, List<Ask> asks) {
+    void unreachable(int index, List<Ask> asks, String why) {
         unreachable++;
         connection = null;
         if (unreachable < course.endpoints() && !isClosed) {
@@ -306,6 +360,7 @@ public final class Link {
             asks.forEach(connection::take);
             return;
         }
+        warnings.away(dialer.names(), why);
         asks.forEach(ask -> drop(ask, NoAnswer.AWAY));
         course.nothingReachable(System.nanoTime(), Entropy.unit());
         away();
@@ -322,7 +377,11 @@ public final class Link {
     void ended(int index, End end) {
         connection = null;
         stands = false;
+        patience.lost();
         reports.broken();
+        if (end == End.BROKEN || end == End.BROKEN_UNPROVEN) {
+            warnings.away(dialer.name(index), NoAnswer.LOST.detail());
+        }
         course.ended(index, end, System.nanoTime(), Entropy.unit());
         away();
     }
@@ -348,7 +407,7 @@ public final class Link {
     }
 
     private void report() {
-        if (connection == null && !begin()) {
+        if (!standOrBegin()) {
             return;
         }
         if (reports.dueIn(System.nanoTime()) == 0) {

@@ -18,6 +18,8 @@ public record NoAnswer(Kind kind, String detail) {
         LOST,
         /** No answer in time. */
         LATE,
+        /** No connection in time: it was not sent. */
+        UNSENT,
         /** An error in place of an answer. */
         FAILED,
         /** An error that says that the question is wrong. */
@@ -34,14 +36,20 @@ public record NoAnswer(Kind kind, String detail) {
     static final NoAnswer BUSY = new NoAnswer(Kind.BUSY, "too many questions wait");
     static final NoAnswer LOST = new NoAnswer(Kind.LOST, "the connection broke");
     static final NoAnswer LATE = new NoAnswer(Kind.LATE, "no answer in time");
+    static final NoAnswer UNSENT = new NoAnswer(Kind.UNSENT, "no connection in time");
     static final NoAnswer GIVEN_UP = new NoAnswer(Kind.GIVEN_UP, "given up");
     public static final NoAnswer UNASKED = new NoAnswer(Kind.UNASKED, "not asked");
+
+    /** Whoever asked has waited for nothing. */
+    boolean isLate() {
+        return kind == Kind.LATE || kind == Kind.UNSENT;
+    }
 
     /** Whether the service may have taken what was told with the question. */
     public boolean mayHaveArrived() {
         return switch (kind) {
             case LOST, LATE, GIVEN_UP, UNREADABLE, NO_DELAY -> true;
-            case UNASKED, AWAY, BUSY, FAILED, REFUSED -> false;
+            case UNASKED, AWAY, BUSY, UNSENT, FAILED, REFUSED -> false;
         };
     }
 }

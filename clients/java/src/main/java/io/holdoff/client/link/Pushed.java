@@ -80,13 +80,15 @@ public final class Pushed {
     }
 
     /** What the service says about a first attempt now. */
-    public Word word(String dependency) {
+    public Word word(String dependency, long now) {
         Entry entry = entries.get(dependency);
         if (entry == null) {
             return Word.ASK;
         }
-        long now = clock.getAsLong();
-        entry.used = now;
+        // Each call reads it, and few have to write it.
+        if (now - entry.used > Nanos.SECOND) {
+            entry.used = now;
+        }
         return entry.heard.word(now);
     }
 
@@ -113,6 +115,14 @@ public final class Pushed {
         return entry == null
                 ? Optional.empty()
                 : entry.heard.refusedSince(epoch, clock.getAsLong());
+    }
+
+    /** See {@link Heard#refusedAlone}. */
+    public Optional<Denied> refusedAlone(String dependency, boolean isExtra, Long since) {
+        Entry entry = entries.get(dependency);
+        return entry == null
+                ? Optional.empty()
+                : entry.heard.refusedAlone(isExtra, since, clock.getAsLong());
     }
 
     /** How many clients the fleet had when the service last said so; 0: it has not. */

@@ -59,7 +59,7 @@ final class Session implements Connection {
     @Override
     public void begin() {
         if (channel == null) {
-            link.loop.execute(this::unreachable);
+            link.loop.execute(() -> unreachable("no transport"));
             return;
         }
         call = channel.newCall(CoordinatorServiceGrpc.getSessionMethod(), CallOptions.DEFAULT);
@@ -140,10 +140,11 @@ final class Session implements Connection {
     }
 
     private boolean isForgotten(Ask ask) {
-        if (ask.hasEnded()) {
+        boolean isForgotten = !ask.sends();
+        if (isForgotten) {
             link.waiting.decrementAndGet();
         }
-        return ask.hasEnded();
+        return isForgotten;
     }
 
     private void sendAsks() {
@@ -183,7 +184,7 @@ final class Session implements Connection {
     private void connectedByNow() {
         if (!hasEnded && !isGreeted) {
             call.cancel("not connected in time", null);
-            unreachable();
+            unreachable("not connected in time");
         }
     }
 
@@ -193,13 +194,13 @@ final class Session implements Connection {
         }
     }
 
-    private void unreachable() {
+    private void unreachable(String why) {
         if (hasEnded) {
             return;
         }
         close();
         shutdown();
-        link.unreachable(index, pending);
+        link.unreachable(index, pending, why);
     }
 
     private void close() {
@@ -258,7 +259,7 @@ final class Session implements Connection {
             asks.addAll(pending);
             link.unimplemented(index, channel, asks);
         } else if (!isGreeted && Failures.isUnreachable(status.getCause())) {
-            unreachable();
+            unreachable(Failures.text(status.getCause()));
         } else {
             end(isProven ? End.BROKEN : End.BROKEN_UNPROVEN);
         }

@@ -47,8 +47,7 @@ final class Tallies {
         private int slow;
         private long latencySum;
 
-        private void add(Duration latency, OnState on) {
-            long nanos = Nanos.of(latency);
+        private void add(long nanos, OnState on) {
             slow += on.slowAfter() != 0 && !Nanos.less(nanos, on.slowAfter()) ? 1 : 0;
             latencySum = Nanos.add(latencySum, Nanos.min(nanos, Nanos.DAY));
         }
@@ -64,7 +63,9 @@ final class Tallies {
             return false;
         }
         count(lastCounter, outcome);
-        outcome.latency().ifPresent(latency -> lastCounter.add(latency, on));
+        if (outcome.latencyNanos() >= 0) {
+            lastCounter.add(outcome.latencyNanos(), on);
+        }
         return true;
     }
 

@@ -85,7 +85,7 @@ final class Unary implements Connection {
     private void sendAsks() {
         while (!hasEnded && channel != null && asked.size() < CALLS_MAX && !pending.isEmpty()) {
             Ask ask = pending.remove();
-            if (ask.hasEnded()) {
+            if (!ask.sends()) {
                 link.waiting.decrementAndGet();
                 continue;
             }

@@ -10,17 +10,29 @@ public final class Warnings {
     private static final int TEXT_LENGTH = 200;
 
     private final AtomicLong away = new AtomicLong(System.nanoTime() - EVERY);
+    private boolean isAway;
+    private boolean isWarned;
     private final AtomicLong settings = new AtomicLong(System.nanoTime() - EVERY);
 
-    void away(NoAnswer why) {
-        if (isDue(away)) {
-            String text = "holdoff does not answer ({0}); deciding locally for a while";
-            LOG.log(Level.WARNING, text, why.detail());
+    /** The service has gone: told once, however many calls go on without it meanwhile. */
+    synchronized void away(String endpoint, String why) {
+        if (isAway) {
+            return;
+        }
+        isAway = true;
+        // Of a service that comes and goes, one a minute; and no return without one.
+        isWarned = isDue(away);
+        if (isWarned) {
+            String text = "holdoff at {0} is away ({1}); deciding locally until it is back";
+            LOG.log(Level.WARNING, text, endpoint, plain(why));
         }
     }
 
-    void back() {
-        LOG.log(Level.INFO, "holdoff answers again");
+    synchronized void back(String endpoint) {
+        if (isAway && isWarned) {
+            LOG.log(Level.INFO, "holdoff at {0} is back", endpoint);
+        }
+        isAway = false;
     }
 
     void refused(String what) {
@@ -31,21 +43,19 @@ public final class Warnings {
         warnOfSettings("holdoff refuses to push the state of a dependency: " + what);
     }
 
-    public void oddName(String name) {
-        warnOfSettings(
-                "a dependency's name is not 1 to 200 of the letters allowed; deciding locally: "
-                        + name);
-    }
-
     void noTransport(RuntimeException why) {
         warnOfSettings("no connection can be made: " + why);
     }
 
     private void warnOfSettings(String text) {
         if (isDue(settings)) {
-            String plain = text.replaceAll("\\p{Cntrl}", " ");
-            LOG.log(Level.WARNING, plain.substring(0, Math.min(plain.length(), TEXT_LENGTH)));
+            LOG.log(Level.WARNING, plain(text));
         }
+    }
+
+    private static String plain(String text) {
+        String plain = text.replaceAll("\\p{Cntrl}", " ");
+        return plain.substring(0, Math.min(plain.length(), TEXT_LENGTH));
     }
 
     private static boolean isDue(AtomicLong last) {

@@ -87,15 +87,7 @@ public final class LocalRecord {
 
     /** Tells how the attempt before ended, and asks for the next one. */
     public Answer retry(Asked asked, long attempt, Before before, boolean isRepeatable, long now) {
-        LocalPermit permit = before.permit();
-        if (permit == null && attempt == 2 && before.isNew()) {
-            budget.deposit(asked.policy(), 1, now);
-            if (isWatched(asked.policy(), asked.mode())) {
-                note(asked.policy(), before.outcome(), false, now);
-            }
-        } else if (permit != null) {
-            take(asked.policy(), asked.mode(), permit, before.outcome(), now);
-        }
+        note(asked.policy(), asked.mode(), attempt, before, now);
         Refused kept = kept(asked.mode(), now);
         if (kept != null) {
             return kept;
@@ -107,6 +99,19 @@ public final class LocalRecord {
             return new Refused(settled.get(), null);
         }
         return decide(asked, attempt, before, now);
+    }
+
+    /** How the attempt before the {@code attempt}th ended, whatever is made of it. */
+    public void note(Policy policy, Mode mode, long attempt, Before before, long now) {
+        LocalPermit permit = before.permit();
+        if (permit == null && attempt == 2 && before.isNew()) {
+            budget.deposit(policy, 1, now);
+            if (isWatched(policy, mode)) {
+                note(policy, before.outcome(), false, now);
+            }
+        } else if (permit != null) {
+            take(policy, mode, permit, before.outcome(), now);
+        }
     }
 
     /** Asks again, at the end of a delay, for the same attempt. */

@@ -16,6 +16,7 @@ import io.holdoff.client.DeniedException;
 import io.holdoff.client.Guard;
 import io.holdoff.client.Holdoff;
 import io.holdoff.client.Outcome;
+import io.holdoff.client.TimedOutException;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -71,6 +72,8 @@ final class OneCall {
             shown.addProperty("value", isAsync ? later() : now());
         } catch (DeniedException denied) {
             Play.show(shown, denied.denied());
+        } catch (TimedOutException late) {
+            Play.show(shown, late.denied());
         } catch (Exception error) {
             failed(shown, error);
         }

@@ -63,6 +63,7 @@ final class Play {
             case "wait" -> Thread.sleep(step.get("ms").getAsLong());
             case "server" -> askServer(step.get("action").getAsString());
             case "call" -> result(step, calls(step));
+            case "request" -> result(step, new OneRequest(holdoff, step, isAsync).make());
             case "parallel" -> parallel(step.getAsJsonArray("calls"));
             case "acquire" -> result(step, keep(step, () -> holdoff.acquire(question(step))));
             case "retry" -> {
@@ -127,13 +128,29 @@ final class Play {
         long longest = 0;
         JsonObject last = new JsonObject();
         for (long time = 0; time < times; time++) {
-            last = new OneCall(guard(step), step, isAsync).make();
+            last = oneCall(step);
             runs += last.get("runs").getAsLong();
             longest = Math.max(longest, last.get("total_ms").getAsLong());
         }
         last.addProperty("runs", runs);
         last.addProperty("total_ms", longest);
         return last;
+    }
+
+    private JsonObject oneCall(JsonObject step) throws InterruptedException {
+        try {
+            return new OneCall(guard(step), step, isAsync).make();
+        } catch (IllegalArgumentException badName) {
+            JsonObject shown = new JsonObject();
+            shown.add("value", JsonNull.INSTANCE);
+            shown.add("error", JsonNull.INSTANCE);
+            shown.addProperty("reason", "BAD_NAME");
+            shown.addProperty("by", "CALLER");
+            shown.add("retry_after_ms", JsonNull.INSTANCE);
+            shown.addProperty("runs", 0);
+            shown.addProperty("total_ms", 0);
+            return shown;
+        }
     }
 
     /** Calls, with so much between them, for so long. */

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 
 import com.google.protobuf.ByteString;
 import com.google.protobuf.Duration;
+import io.holdoff.client.Denied;
 import io.holdoff.client.Outcome;
 import io.holdoff.client.rules.Nanos;
 import io.holdoff.client.rules.Policy;
@@ -182,13 +183,14 @@ final class WireVectorsTest {
     List<DynamicTest> pushed() throws IOException {
         return Vectors.each(
                 "pushed",
-                110,
+                184,
                 vector -> {
                     Update update = vector.within("update", this::update).orElseThrow();
                     Heard heard = Heard.read(update, null, Policy.OWN, 0);
                     long after = vector.nanos("after_ns");
                     Fields expected = new Fields(vector.get("expected"));
                     vector.within("waiting", waiting -> waits(waiting, expected, heard, after))
+                            .or(() -> vector.within("alone", alone -> alone(alone, expected, heard, after)))
                             .orElseGet(() -> compare(expected, heard.word(after)));
                     expected.close();
                 });
@@ -211,6 +213,25 @@ final class WireVectorsTest {
         String reason = dropped.map(denied -> denied.reason().name()).orElse(null);
         assertEquals(expected.textOrNull("dropped"), reason);
         assertEquals(expected.flag("confirmed"), heard.standsBy(epoch, after));
+        return true;
+    }
+
+    private boolean alone(Fields alone, Fields expected, Heard heard, long after) {
+        boolean isExtra = alone.text("sought").equals("extra");
+        String since = alone.textOrNull("since");
+        Denied refused =
+                heard.refusedAlone(isExtra, since == null ? null : Long.valueOf(since), after)
+                        .orElse(null);
+        boolean isNamed =
+                expected.within("refused", denied -> isRefused(denied, refused)).isPresent();
+        assertEquals(isNamed, refused != null);
+        return true;
+    }
+
+    private boolean isRefused(Fields expected, Denied refused) {
+        assertEquals(expected.text("reason"), refused.reason().name());
+        Long wait = refused.retryAfter().map(Nanos::of).orElse(null);
+        assertEquals(expected.text("retry_after_ns"), Vectors.text(wait));
         return true;
     }
 

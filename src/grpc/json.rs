@@ -1,0 +1,161 @@
+//! `POST /v1/acquire` and `/v1/report`: the same questions and answers as over gRPC, in
+//! protobuf's JSON mapping, for shells and languages without gRPC.
+//!
+//! What is denied is answered 200, since a denial is an answer; an error is google.rpc.Status
+//! as JSON under the HTTP status of its code. A body must say that it is JSON: what a foreign
+//! page can make a browser send without asking first is refused by that.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, State, rejection::BytesRejection},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use prost::Message;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use super::{MESSAGE_MAX, client, read::Defaults, span::Origin, status};
+use crate::{coordinator::Coordinator, proto, store::Store};
+
+/// The routes, for whoever serves HTTP.
+pub fn routes<S: Store>(coordinator: Arc<Coordinator<S>>) -> Router {
+    Router::new()
+        .route("/v1/acquire", post(acquire::<S>).fallback(only_post))
+        .route("/v1/report", post(report::<S>).fallback(only_post))
+        .layer(DefaultBodyLimit::max(MESSAGE_MAX))
+        .with_state(coordinator)
+}
+
+async fn acquire<S: Store>(
+    State(coordinator): State<Arc<Coordinator<S>>>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let answered = async {
+        let request: proto::AcquireRequest = message("AcquireRequest", &headers, body)?;
+        let origin = Origin::Http(&headers);
+        Ok(client::acquire(&coordinator, &request, &Defaults::default(), origin).await?)
+    };
+    written("AcquireResponse", answered.await)
+}
+
+async fn report<S: Store>(
+    State(coordinator): State<Arc<Coordinator<S>>>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let answered = async {
+        let request: proto::ReportRequest = message("ReportRequest", &headers, body)?;
+        let origin = Origin::Http(&headers);
+        Ok(client::report(&coordinator, &request, &Defaults::default(), origin).await?)
+    };
+    written("ReportResponse", answered.await)
+}
+
+async fn only_post() -> Response {
+    let refused = status::not_json("only POST is answered here");
+    let allow = [(header::ALLOW, HeaderValue::from_static("POST"))];
+    let refusal = Refused {
+        http: StatusCode::METHOD_NOT_ALLOWED,
+        status: refused,
+    };
+    (allow, refusal).into_response()
+}
+
+/// Why there is no answer; mostly the HTTP status follows from the other.
+struct Refused {
+    http: StatusCode,
+    status: Status,
+}
+
+impl From<Status> for Refused {
+    fn from(status: Status) -> Self {
+        Self {
+            http: http_of(status.code()),
+            status,
+        }
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let mut headers = HeaderMap::new();
+        if let Some(after) = retry_after(&self.status) {
+            headers.insert(header::RETRY_AFTER, after);
+        }
+        let body = proto::json::status(&status::as_message(&self.status));
+        (self.http, headers, axum::Json(body)).into_response()
+    }
+}
+
+/// Whole seconds, never less than what was said (RFC 9110, 10.2.3).
+fn retry_after(status: &Status) -> Option<HeaderValue> {
+    let delay = status.get_details_retry_info()?.retry_delay?;
+    let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+    Some(HeaderValue::from(seconds))
+}
+
+fn message<M: Message + Default>(
+    name: &str,
+    headers: &HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<M, Refused> {
+    let said = headers.get(header::CONTENT_TYPE);
+    if !said.is_some_and(is_json) {
+        let said = said.map_or("none", |said| said.to_str().unwrap_or("unreadable"));
+        let problem =
+            format!("content-type is `{said}`; only application/json is read (curl --json)");
+        return Err(Refused {
+            http: StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            status: status::not_json(&problem),
+        });
+    }
+    let body = body.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Refused {
+            http: StatusCode::PAYLOAD_TOO_LARGE,
+            status: status::oversize_body(MESSAGE_MAX as u64),
+        },
+        _ => status::not_json(&rejection.body_text()).into(),
+    })?;
+    let read = proto::json::read(name, &body);
+    Ok(read.map_err(|unreadable| status::not_json(&format!("the body: {unreadable}")))?)
+}
+
+/// `application/json`, with or without parameters.
+fn is_json(value: &HeaderValue) -> bool {
+    let essence = value.to_str().ok().and_then(|text| text.split(';').next());
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+}
+
+fn written<M: Message>(name: &str, answered: Result<M, Refused>) -> Response {
+    match answered {
+        Ok(answer) => axum::Json(proto::json::value(name, &answer)).into_response(),
+        Err(refused) => refused.into_response(),
+    }
+}
+
+/// As google/rpc/code.proto maps them.
+fn http_of(code: Code) -> StatusCode {
+    match code {
+        Code::Ok => StatusCode::OK,
+        Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => {
+            StatusCode::BAD_REQUEST
+        }
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Code::PermissionDenied => StatusCode::FORBIDDEN,
+        Code::NotFound => StatusCode::NOT_FOUND,
+        Code::AlreadyExists | Code::Aborted => StatusCode::CONFLICT,
+        Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+        Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
+        Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Code::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
+        Code::Cancelled | Code::Unknown | Code::Internal | Code::DataLoss => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Protobuf's JSON mapping of the contract's messages (protobuf.dev, "ProtoJSON Format").
+//!
+//! Written: every field, so that a reader need not know the defaults. Read: field names in both
+//! spellings, and nothing that the contract does not have.
+
+use std::sync::LazyLock;
+
+use prost::Message;
+use prost_reflect::{
+    DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions,
+};
+use prost_types::FileDescriptorSet;
+use serde_json::Value;
+
+/// The package of the contract's own messages.
+const PACKAGE: &str = "holdoff.v1";
+/// Where google.rpc.ErrorInfo and its like are.
+const ERROR_DETAILS: &str = "error_details.proto";
+
+/// The contract, and the details of errors.
+static POOL: LazyLock<Option<DescriptorPool>> = LazyLock::new(|| {
+    let mut pool = DescriptorPool::decode(super::DESCRIPTORS).ok()?;
+    let mut errors = FileDescriptorSet::decode(tonic_types::pb::FILE_DESCRIPTOR_SET).ok()?;
+    // The contract has google.rpc.Status already, under another file name.
+    errors.file.retain(|file| file.name() == ERROR_DETAILS);
+    pool.add_file_descriptor_set(errors).ok()?;
+    Some(pool)
+});
+
+/// Why a text is no message.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unreadable(String);
+
+/// A message of the contract by its name; every field is there.
+pub fn value<M: Message>(name: &str, message: &M) -> Value {
+    let options = SerializeOptions::new().skip_default_fields(false);
+    mapped(&format!("{PACKAGE}.{name}"), message, &options)
+}
+
+/// google.rpc.Status with its details, as Google's APIs write it.
+pub fn status(status: &tonic_types::pb::Status) -> Value {
+    mapped("google.rpc.Status", status, &SerializeOptions::new())
+}
+
+/// Reads a message of the contract by its name.
+///
+/// # Errors
+/// The text is no JSON, has a field that the message has not, or a value that the field cannot
+/// hold; in words, with line and column.
+pub fn read<M: Message + Default>(name: &str, text: &[u8]) -> Result<M, Unreadable> {
+    let unknown = || Unreadable(format!("{PACKAGE}.{name} is no message of the contract"));
+    let shape = shape(&format!("{PACKAGE}.{name}")).ok_or_else(unknown)?;
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let options = DeserializeOptions::new().deny_unknown_fields(true);
+    let message = DynamicMessage::deserialize_with_options(shape, &mut json, &options)
+        .and_then(|message| json.end().map(|()| message))
+        .map_err(|error| Unreadable(error.to_string()))?;
+    (message.transcode_to()).map_err(|error| Unreadable(error.to_string()))
+}
+
+fn shape(full_name: &str) -> Option<MessageDescriptor> {
+    POOL.as_ref()?.get_message_by_name(full_name)
+}
+
+fn mapped<M: Message>(full_name: &str, message: &M, options: &SerializeOptions) -> Value {
+    shape(full_name)
+        .and_then(|shape| DynamicMessage::decode(shape, message.encode_to_vec().as_slice()).ok())
+        .and_then(|message| {
+            message
+                .serialize_with_options(serde_json::value::Serializer, options)
+                .ok()
+        })
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::*, *};
+
+    #[test]
+    fn a_message_is_written_with_every_field() {
+        let answer = AcquireResponse {
+            verdict: Some(acquire_response::Verdict::Denial(Denial {
+                reason: DenialReason::BreakerOpen.into(),
+                retry_after: Some(prost_types::Duration {
+                    seconds: 1,
+                    nanos: 500_000_000,
+                }),
+                detail: "open".into(),
+            })),
+            state: 2,
+            epoch: 7,
+            ..Default::default()
+        };
+        assert_eq!(
+            value("AcquireResponse", &answer),
+            serde_json::json!({
+                "denial": {
+                    "reason": "DENIAL_REASON_BREAKER_OPEN", "retryAfter": "1.500s", "detail": "open"
+                },
+                "state": "BREAKER_STATE_OPEN", "epoch": "7", "degraded": false,
+                "previousResult": "REPORT_REASON_UNSPECIFIED",
+            })
+        );
+    }
+
+    #[test]
+    fn both_spellings_of_a_field_are_read_and_no_other_field() {
+        for text in [
+            r#"{"dependency": "d", "attempt": 1, "timeLeft": "0.250s", "callId": "x"}"#,
+            r#"{"dependency": "d", "attempt": "1", "time_left": "0.25s", "call_id": "x"}"#,
+        ] {
+            let read: AcquireRequest = read("AcquireRequest", text.as_bytes()).unwrap();
+            assert_eq!((&*read.dependency, read.attempt), ("d", 1));
+            assert_eq!(read.time_left.unwrap().nanos, 250_000_000);
+            assert_eq!(read.call_id, "x");
+        }
+        for (text, named) in [
+            (r#"{"dependencies": "d"}"#, "dependencies"),
+            (r#"{"attempt": -1}"#, "out of range"),
+            (r#"{"time_left": "soon"}"#, "duration"),
+            (r#"{"safety": "SAFETY_SURE"}"#, "SAFETY_SURE"),
+            (r#"{"attempt": 1} {}"#, "trailing"),
+            ("[]", "map"),
+            ("", "EOF"),
+        ] {
+            let refused = read::<AcquireRequest>("AcquireRequest", text.as_bytes());
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains(named), "{text}: {refused}");
+        }
+    }
+}
