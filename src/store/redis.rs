@@ -1,10 +1,11 @@
-//! The records in Valkey or Redis, so that any number of replicas act as one: the *strict* path,
-//! on which every decision is swapped in before it is told.
+//! The records in Valkey or Redis, so that any number of replicas act as one.
 //!
 //! The rules stay here; the store has one verb (`swap.lua`), a compare-and-swap. Each replica
-//! keeps a copy of what it uses (`desk`) and rehearses rules on it; what they made of it is
-//! swapped in by whoever was first, and the others begin again with that. Nothing is decided on
-//! a copy alone: while the store does not answer, nothing is (`guard`).
+//! keeps a copy of what it uses (`desk`). On the *strict* path rules are rehearsed on it; what they
+//! made of it is swapped in by whoever was first, and the others begin again with that. On the
+//! *leased* path what needs no other replica is decided on the copy in place (`decide`); what is
+//! shared of it is swapped, and the rest is told (`feed`). What needs the fleet is not decided while
+//! the store does not answer (`guard`).
 //!
 //! Flights run on the runtime that connected, not on their callers': a caller that hangs up
 //! ends no swap that others wait for.

@@ -101,6 +101,21 @@ impl Server {
         client.get_connection().unwrap()
     }
 
+    /// It does not answer any more, and keeps what it has.
+    pub fn stop(&mut self) {
+        self.signal("STOP");
+    }
+
+    pub fn go_on(&mut self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &pid]).status();
+        assert!(sent.unwrap().success(), "kill -s {name} {pid}");
+    }
+
     fn wait(&mut self) {
         let begun = Instant::now();
         while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {

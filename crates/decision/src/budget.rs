@@ -157,9 +157,9 @@ impl Budget {
             let made = other.ring[(index % RING as u64) as usize].first_attempts;
             // Of another length: as if they had come at the begin of their bucket.
             let index = index.saturating_mul(other.bucket) / self.bucket;
-            if made > 0 && index <= self.newest && self.newest - index < RING as u64 {
-                let bucket = self.bucket_mut(index);
-                bucket.first_attempts = bucket.first_attempts.saturating_add(made);
+            if index <= self.newest && self.newest - index < RING as u64 {
+                let sum = &mut self.bucket_mut(index).first_attempts;
+                *sum = sum.saturating_add(made);
             }
         }
     }

@@ -24,6 +24,8 @@ use crate::{
 pub enum Reach {
     Here,
     Fleet,
+    /// The permit is of a state that has not been told here: it is asked for first.
+    Behind,
 }
 
 /// For a question. `floor_from`: as in [`Context::floor_from`](crate::Context::floor_from).
@@ -36,9 +38,9 @@ pub fn reach_of_ask(
 ) -> Reach {
     if let Question::Retry { previous, .. } = &ask.question
         && let MadeUnder::Permit(permit) = &previous.made_under
-        && reach_of_report(record, permit, now) == Reach::Fleet
+        && let reach @ (Reach::Fleet | Reach::Behind) = reach_of_report(record, permit, now)
     {
-        return Reach::Fleet;
+        return reach;
     }
     match record.order() {
         Some(_) if record.order_at(now).is_none() => return Reach::Fleet,
@@ -78,8 +80,15 @@ fn refuses(policy: &Policy, record: &Record, ask: &Ask) -> bool {
 
 /// For the report of a permit.
 pub fn reach_of_report(record: &Record, permit: &Permit, now: Time) -> Reach {
+    let is_lease = permit.kind == PermitKind::Probe && now < permit.expires;
+    let holds_lease = record.breaker.holds_lease(permit.serial, now);
+    if permit.epoch > record.breaker.epoch
+        || (is_lease && !holds_lease && permit.epoch == record.breaker.epoch)
+    {
+        return Reach::Behind;
+    }
     let early = permit.kind == PermitKind::Planned && now < permit.issued + permit.delay;
-    match early || record.breaker.holds_lease(permit.serial, now) {
+    match early || holds_lease {
         true => Reach::Fleet,
         false => reach_of_tally(record, now),
     }
