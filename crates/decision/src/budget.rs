@@ -28,7 +28,7 @@ const CALLERS_MAX: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub struct Budget {
     /// Length of a bucket; 0 before the first use.
-    bucket: u64,
+    pub(crate) bucket: u64,
     /// The newest bucket, counted from the origin of time.
     newest: u64,
     ring: [Bucket; RING],
@@ -92,8 +92,10 @@ impl Budget {
     /// Counts first attempts.
     pub fn deposit(&mut self, policy: &policy::Budget, count: u32, now: Time) {
         self.turn_to(policy, now);
-        let bucket = self.bucket_mut(self.newest);
-        bucket.first_attempts = bucket.first_attempts.saturating_add(count);
+        // The bucket in which they were made: another replica's clock may be a little ahead.
+        let made = (now.0 / self.bucket).max(self.newest.saturating_sub(BUCKETS));
+        let sum = &mut self.bucket_mut(made).first_attempts;
+        *sum = sum.saturating_add(count);
     }
 
     /// Whether one retry of `caller` may be granted now. Takes nothing. The floor counts
@@ -162,11 +164,6 @@ impl Budget {
                 *sum = sum.saturating_add(made);
             }
         }
-    }
-
-    /// Whether nothing was ever counted.
-    pub(crate) fn is_unused(&self) -> bool {
-        self.bucket == 0
     }
 
     /// What the window holds at `now`. Changes nothing.

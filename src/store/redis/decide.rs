@@ -39,18 +39,15 @@ impl RedisStore {
             seed: Some(seed),
             made: None,
         };
-        let mut has_waited = Waited::No;
+        let mut been = Been::default();
         for _ in 0..TRIES {
             let way = {
                 let mut at = locked(&desk);
-                self.go(
-                    id, &desk, &mut at, &mut maker, &reach, &mut rule, has_waited,
-                )
+                self.go(id, &desk, &mut at, &mut maker, &reach, &mut rule, &mut been)
             };
             let Joined { before, landing } = match way {
                 Ok(Way::Decided(result)) => return Ok(result),
                 Ok(Way::Waits(until)) => {
-                    has_waited = Waited::Yes;
                     tokio::time::sleep_until(until).await;
                     continue;
                 }
@@ -93,7 +90,7 @@ impl RedisStore {
         maker: &mut Maker<'_, impl FnOnce(u64) -> Result<Seed, StoreError>>,
         reach: &impl Fn(&Slot) -> Reach,
         rule: &mut impl FnMut(&mut Slot) -> R,
-        has_waited: Waited,
+        been: &mut Been,
     ) -> Result<Way<R>, StoreError> {
         let shared = &self.shared;
         if shared.is_leased() {
@@ -110,14 +107,19 @@ impl RedisStore {
                         return Ok(Way::Decided(result));
                     }
                 }
-                Some((Reach::Fleet, Phase::Closed)) if has_waited == Waited::No => {
+                Some((Reach::Fleet, Phase::Closed)) if !been.waiting => {
                     let from = at.leaves_from().filter(|from| *from > Instant::now());
                     if let Some(from) = from {
+                        been.waiting = true;
                         shared.depart_later(id, desk, at, from + GROUPED_FOR / 20);
                         return Ok(Way::Waits(from));
                     }
                 }
-                Some((Reach::Fleet, _)) | None => {}
+                Some((Reach::Behind, _)) if !been.looking => {
+                    been.looking = true;
+                    at.doubt();
+                }
+                Some((Reach::Fleet | Reach::Behind, _)) | None => {}
             }
         }
         let count = &shared.count;
@@ -139,11 +141,13 @@ impl RedisStore {
     }
 }
 
-/// Whether a question has waited for its group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waited {
-    No,
-    Yes,
+/// What a question has done already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Been {
+    /// For its group.
+    waiting: bool,
+    /// At what the store has.
+    looking: bool,
 }
 
 /// Makes the slot of a record that is not there, once.

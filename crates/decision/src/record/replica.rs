@@ -183,7 +183,7 @@ impl Record {
     /// Whether first attempts of here are missing where others ask for retries.
     pub fn owes_deposits(&self, now: Time) -> bool {
         self.replica()
-            .is_some_and(|replica| !replica.undeposited.is_unused())
+            .is_some_and(|replica| replica.undeposited.bucket > 0)
             && !self.budget.is_idle(now)
     }
 

@@ -195,7 +195,9 @@ impl World {
                 self.share(at);
                 answer
             }
-            Reach::Fleet => self.swap(at, |policy, record| acquire(policy, record, ask, &context)),
+            Reach::Fleet | Reach::Behind => {
+                self.swap(at, |policy, record| acquire(policy, record, ask, &context))
+            }
         };
         if let Ok(grant) = &answer.verdict {
             self.granted(ask, *grant);
@@ -253,7 +255,7 @@ impl World {
                 self.share(at);
                 told
             }
-            Reach::Fleet => self.swap(at, |policy, record| {
+            Reach::Fleet | Reach::Behind => self.swap(at, |policy, record| {
                 report(policy, record, permit, &outcome, caller, &context)
             }),
         };

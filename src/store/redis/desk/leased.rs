@@ -10,7 +10,7 @@ use std::time::Duration;
 use holdoff_decision::{Record, Summary, Time};
 use tokio::time::Instant;
 
-use super::{Desk, Draft, Known, Path};
+use super::{Desk, Draft, Known, Landing, Path};
 use crate::store::{Run, Slot, redis::script::Version, stored};
 
 /// From one swap of a record to the next of the same replica. A retry waits for its backoff
@@ -146,6 +146,16 @@ impl Desk {
         }
         // What cannot be read is told to whoever asks next.
         if let Ok(slot) = stored::read(bytes) {
+            // It was built on what is old now.
+            for waiting in self
+                .draft
+                .take()
+                .into_iter()
+                .flat_map(|draft| draft.waiting)
+            {
+                // Who is gone need not be told.
+                let _ = waiting.told.send(Landing::Again);
+            }
             self.take_over(slot, version.into(), bytes.to_vec(), now);
         }
     }
