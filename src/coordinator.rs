@@ -17,17 +17,18 @@ mod questions;
 mod refusal;
 mod restore;
 mod survey;
+mod telling;
 mod upkeep;
 pub mod watchers;
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc, Mutex,
     atomic::{AtomicU32, Ordering},
 };
 
 use holdoff_decision::{
     Ask, Context, Reach, Record, Reported, Restart, Time, acquire, reach_of_ask, reach_of_report,
-    reach_of_tally, record::Change, report, tally,
+    reach_of_tally, report, tally,
 };
 
 pub use candidates::{Compared, Tried};
@@ -44,12 +45,12 @@ pub use watchers::Watcher;
 
 use crate::{
     candidate::{Happening, Trials},
-    clock::{self, Clock},
-    durable::{self, Durable},
+    clock::Clock,
+    durable::Durable,
     entropy::Entropy,
     permit::{DependencyId, PermitCodec, Read},
     recording::Recorder,
-    store::{Run, Seed, Slot, Store, StoreError, by_here},
+    store::{Seed, Slot, Store, StoreError, by_here},
     telemetry::{Counter, Refused, Telemetry},
 };
 
@@ -463,54 +464,5 @@ impl<S: Store> Coordinator<S> {
         };
         self.telemetry.add(Counter::Refused(refused));
         refusal
-    }
-
-    /// Tells what has changed in a record: to the data directory, to events and to watchers.
-    /// Called while the record is held, so that its changes are told in their order.
-    fn tell_changes(&self, id: DependencyId, slot: &mut Slot, who: Who<'_>, now: Time) {
-        let waits = match slot.notes.run() {
-            Run::Rehearsal => true,
-            // It is told when it is the fleet's.
-            Run::InPlace => slot.record.is_unshared(),
-            Run::Counts => false,
-        };
-        if waits || !slot.record.has_changes() {
-            return;
-        }
-        self.keep(slot, now);
-        for change in slot.record.take_changes() {
-            self.count_change(slot, &change);
-            if let Change::Held(_) = change {
-                self.note_expiry(Some(slot.record.held_until()), id);
-            }
-            if let Some(shadow) = slot.shadow_mut() {
-                shadow.judge.note_live(&change, now);
-            }
-            self.hand_over(events::of_change(slot, change, who, clock::to_wall(now)));
-        }
-        self.watchers.changed(id, &slot.name);
-    }
-
-    /// Hands what is to outlive the process to the data directory.
-    fn keep(&self, slot: &Slot, now: Time) {
-        if slot.notes.run() == Run::Rehearsal {
-            return;
-        }
-        let key = durable::Key::new(slot.name.namespace.as_str(), &*slot.name.dependency);
-        self.durable
-            .checkpoint(key, restore::kept_of(&slot.record, &self.clock, now));
-    }
-
-    fn hand_over(&self, event: Event) {
-        if !self.events.hand_over(event) {
-            self.telemetry.add(Counter::EventsLost);
-        }
-    }
-
-    fn note_expiry(&self, expires: Option<Time>, id: DependencyId) {
-        if let Some(expires) = expires {
-            let mut expiries = self.expiries.lock().unwrap_or_else(PoisonError::into_inner);
-            expiries.insert((expires, id));
-        }
     }
 }

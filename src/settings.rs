@@ -9,10 +9,8 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    recording::RecordingSettings,
-    store::redis::{Address, Decisions},
-};
+pub use crate::store::redis::Decisions;
+use crate::{recording::RecordingSettings, store::redis::Address};
 
 /// The gRPC port unless told otherwise.
 pub const DEFAULT_GRPC_PORT: u16 = 7460;

@@ -11,8 +11,7 @@ use super::{
 };
 use crate::{
     recording::{FILE_MIN, RecordingSettings},
-    settings::{LogFormat, MetricsDependencies, ServeSettings, StoreSettings},
-    store::redis::Decisions,
+    settings::{Decisions, LogFormat, MetricsDependencies, ServeSettings, StoreSettings},
 };
 
 const EXAMPLES: &str = "\

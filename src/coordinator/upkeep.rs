@@ -1,15 +1,14 @@
 //! What happens without a caller: events are published once they are durable, overrides end,
 //! idle dependencies are dropped.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use holdoff_decision::{Nanos, view::is_idle};
 
 use super::{Coordinator, Who, checks::may_be_dropped};
 use crate::{
     candidate::Happening,
-    permit::DependencyId,
-    store::{Slot, Store, StoreError, Told, by_fleet},
+    store::{Store, StoreError, by_fleet},
     telemetry::{Counter, Timed},
 };
 
@@ -19,25 +18,6 @@ const EVICT_EVERY: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 impl<S: Store> Coordinator<S> {
-    /// Tells what other replicas do to those who listen here.
-    pub fn follow_store(self: &Arc<Self>) {
-        let this = Arc::downgrade(self);
-        self.store.tell(Told(Box::new(move |id, slot| {
-            if let Some(this) = this.upgrade() {
-                this.tell_news(id, slot);
-            }
-        })));
-    }
-
-    fn tell_news(&self, id: DependencyId, slot: &mut Slot) {
-        let now = self.clock.now();
-        let held = Some(slot.record.held_until()).filter(|until| now < *until);
-        self.note_expiry(held, id);
-        self.note_expiry(slot.record.order().and_then(|order| order.expires), id);
-        self.tell_changes(id, slot, Who::Nobody, now);
-        self.watchers.changed(id, &slot.name);
-    }
-
     /// Publishes events for ever.
     pub async fn publish_events(&self) {
         loop {

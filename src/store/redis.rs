@@ -303,7 +303,7 @@ async fn fly(shared: Arc<Shared>, id: DependencyId, desk: Arc<Mutex<Desk>>, firs
             epoch,
         } = &departure;
         if let Act::Put { .. } = act {
-            locked(&desk).group_until(Instant::now() + GROUPED_FOR);
+            locked(&desk).group_until(crate::clock::instant() + GROUPED_FOR);
         }
         let reply = shared.ask(&place, expected, act, *epoch).await;
         let mut at = locked(&desk);

@@ -108,7 +108,9 @@ impl RedisStore {
                     }
                 }
                 Some((Reach::Fleet, Phase::Closed)) if !been.waiting => {
-                    let from = at.leaves_from().filter(|from| *from > Instant::now());
+                    let from = at
+                        .leaves_from()
+                        .filter(|from| *from > crate::clock::instant());
                     if let Some(from) = from {
                         been.waiting = true;
                         shared.depart_later(id, desk, at, from + GROUPED_FOR / 20);

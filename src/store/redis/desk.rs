@@ -266,7 +266,7 @@ impl Desk {
                 self.everybody(flight, &landing);
             }
             Err(error) => {
-                self.shares_from = Some(Instant::now() + leased::AGAIN_AFTER);
+                self.shares_from = Some(crate::clock::instant() + leased::AGAIN_AFTER);
                 if let Known::Held(copy) = &mut self.known {
                     copy.is_doubtful = true;
                 } else {

@@ -113,7 +113,9 @@ impl Desk {
 
     /// Drafts what is known here, for nobody who waits.
     pub fn share(&mut self) {
-        let waits = self.shares_from.is_some_and(|from| Instant::now() < from);
+        let waits = self
+            .shares_from
+            .is_some_and(|from| crate::clock::instant() < from);
         if let Known::Held(copy) = &self.known
             && !waits
             && self.flight.is_none()
