@@ -199,7 +199,10 @@ pub enum StoreError {
 }
 
 /// See [`Store::tell`].
-pub struct Told(pub Box<dyn Fn(DependencyId, &mut Slot) + Send + Sync>);
+pub struct Told(pub Box<Tell>);
+
+/// Called while the record is held.
+pub type Tell = dyn Fn(DependencyId, &mut Slot) + Send + Sync;
 
 impl std::fmt::Debug for Told {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

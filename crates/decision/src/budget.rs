@@ -92,10 +92,8 @@ impl Budget {
     /// Counts first attempts.
     pub fn deposit(&mut self, policy: &policy::Budget, count: u32, now: Time) {
         self.turn_to(policy, now);
-        // The bucket in which they were made: another replica's clock may be a little ahead.
-        let made = (now.0 / self.bucket).max(self.newest.saturating_sub(BUCKETS));
-        let sum = &mut self.bucket_mut(made).first_attempts;
-        *sum = sum.saturating_add(count);
+        let bucket = self.bucket_mut(self.newest);
+        bucket.first_attempts = bucket.first_attempts.saturating_add(count);
     }
 
     /// Whether one retry of `caller` may be granted now. Takes nothing. The floor counts

@@ -183,7 +183,7 @@ async fn master_of(address: &Address, master: &str) -> RedisResult<Client> {
     };
     let mut sentinels = SentinelClient::build(
         address.servers().to_vec(),
-        master.to_owned(),
+        master,
         Some(of_master),
         SentinelServerType::Master,
     )?;
@@ -281,7 +281,7 @@ impl Shared {
     }
 
     async fn tell_others(self: &Arc<Self>, round: u64) {
-        let with_successes = round % SUCCESSES_EVERY == 0;
+        let with_successes = round.is_multiple_of(SUCCESSES_EVERY);
         let (listed, sequences) = {
             let mut outgoing = self.feed.outgoing();
             (
@@ -305,7 +305,7 @@ impl Shared {
         }
         self.feed.outgoing().listed.extend(later);
         if summaries.is_empty() && sequences.is_empty() {
-            if round % ALIVE_EVERY == 0 {
+            if round.is_multiple_of(ALIVE_EVERY) {
                 self.publish(Vec::new(), Vec::new()).await;
             }
             return;

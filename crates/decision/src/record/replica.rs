@@ -248,9 +248,15 @@ impl Record {
 
     /// Counts first attempts.
     pub(crate) fn deposit(&mut self, policy: &policy::Budget, count: u32, now: Time) {
-        self.budget.deposit(policy, count, now);
+        if self.replica().is_none() {
+            return self.budget.deposit(policy, count, now);
+        }
+        // Into the bucket in which they were made: another replica's clock may be a little ahead.
+        let mut made = Budget::default();
+        made.deposit(policy, count, now);
+        self.budget.deposit_all(policy, &made, now);
         if let Some(replica) = self.replica_mut() {
-            replica.undeposited.deposit(policy, count, now);
+            replica.undeposited.deposit_all(policy, &made, now);
         }
     }
 
