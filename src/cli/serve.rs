@@ -56,7 +56,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "memory|URL", default_value = "memory", value_parser = store)]
     store: StoreSettings,
     /// How decisions are made over a store that replicas share; the same at all of them
-    #[arg(long, value_name = "leased|strict", value_enum, default_value_t = Decisions::Leased)]
+    #[arg(long, value_name = "leased|strict", value_enum, default_value_t = Decisions::Strict)]
     store_decisions: Decisions,
     /// Allow addresses other than loopback although there is no TLS
     #[arg(long)]
