@@ -15,10 +15,13 @@ use std::{
 use criterion::{Criterion, criterion_group, criterion_main};
 use holdoff::{
     clock::Clock,
-    coordinator::{Caller, Coordinator, Decision, Entry, Inquiry, Key, Made, Parts, Subject},
+    coordinator::{
+        Actor, Caller, Coordinator, Decision, Entry, Inquiry, Key, Made, Parts, Subject,
+    },
     durable::{Durable, PermitKey, Start},
     entropy::Entropy,
     policy::Source,
+    recording::RecordingSettings,
     store::MemoryStore,
     telemetry::{Method, Otlp, Switches, attribute},
 };
@@ -173,6 +176,46 @@ fn one_hot_dependency(bench: &mut Criterion) {
     });
 }
 
+/// What is told of each decision beside its path: to a candidate policy, to a recording, to both.
+fn observed(bench: &mut Criterion) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (title, has_candidate, is_recorded) in [
+        ("nobody", false, false),
+        ("a candidate", true, false),
+        ("a recording", false, true),
+        ("a candidate and a recording", true, true),
+    ] {
+        let mut service = service("");
+        if has_candidate {
+            let actor = Actor {
+                owner: "bench",
+                reason: "to be measured",
+            };
+            let document = "{budget: {ratio: 0.1}}";
+            let put = service.put_candidate("default", "payments", document, actor);
+            runtime().block_on(put).expect("a candidate");
+        }
+        if is_recorded {
+            let settings = RecordingSettings {
+                folder: folder.path().join(title.replace(' ', "-")),
+                max_bytes: 256 << 20,
+                files: 8,
+            };
+            service.record_to(settings).expect("a recording");
+        }
+        let title = format!("watched by {title}: first attempt and its success");
+        bench.bench_function(&title, |bench| {
+            bench.iter(|| end(&service, &ask(&service, "payments", Subject::First)));
+        });
+        service.end_recording();
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.expect("a runtime")
+}
+
 fn many_dependencies(bench: &mut Criterion) {
     for count in [1_000_usize, 1_000_000] {
         let limits = "{version: 1, max_dependencies_total: 2000000, \
@@ -295,6 +338,7 @@ criterion_group!(
     rules,
     telling,
     one_hot_dependency,
+    observed,
     many_dependencies,
     two_threads
 );

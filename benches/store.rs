@@ -128,7 +128,7 @@ async fn decisions<S: Store>(on: Arc<Coordinator<S>>, callers: u32, dependencies
             tokio::spawn(async move {
                 let mut done = 0_u64;
                 while Instant::now() < end {
-                    let asked = on.acquire(&Inquiry {
+                    let inquiry = Inquiry {
                         key: Key {
                             namespace: "default",
                             dependency: &name,
@@ -143,13 +143,13 @@ async fn decisions<S: Store>(on: Arc<Coordinator<S>>, callers: u32, dependencies
                         time_left: None,
                         cost: 1,
                         priority: Priority::Normal,
-                    });
-                    let decision = asked.await.expect("it is decided");
+                    };
+                    let decision = on.acquire(&inquiry).await.expect("it is decided");
                     if let Some(permit) = decision.permit {
                         std::hint::black_box(permit);
                     }
                     done += 1;
-                    if done % 64 == 0 {
+                    if done.is_multiple_of(64) {
                         tokio::task::yield_now().await;
                     }
                 }

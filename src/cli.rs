@@ -20,12 +20,14 @@ mod bench;
 mod check;
 mod comparison;
 mod connection;
+mod demo;
 mod escape;
 mod events;
 mod exec;
 mod exit;
 #[cfg(test)]
 mod fake;
+mod healthcheck;
 mod hex;
 mod logging;
 mod output;
@@ -40,6 +42,8 @@ mod span;
 mod status;
 #[cfg(test)]
 mod tests;
+mod token;
+mod watch;
 mod words;
 
 const AFTER: &str = "\
@@ -75,6 +79,8 @@ struct GlobalArgs {
         default_value = "http://127.0.0.1:7460"
     )]
     server: String,
+    #[command(flatten)]
+    credentials: connection::CredentialArgs,
     /// Whose dependencies
     #[arg(long, global = true, value_name = "NAME", default_value = "default")]
     namespace: String,
@@ -96,6 +102,7 @@ enum Command {
     Exec(exec::ExecArgs),
     Check(check::CheckArgs),
     Status(status::StatusArgs),
+    Watch(watch::WatchArgs),
     /// Forces a breaker open: no call passes.
     Open(overrides::SetArgs),
     /// Forces a breaker closed: it stops no call; budget, rate and deadline still hold.
@@ -111,7 +118,10 @@ enum Command {
     Policy(policy::PolicyArgs),
     Replay(replay::ReplayArgs),
     Bench(bench::BenchArgs),
+    Demo(demo::DemoArgs),
     Simulate(simulate::SimulateArgs),
+    Healthcheck(healthcheck::HealthcheckArgs),
+    Token(token::TokenArgs),
     Completions(CompletionsArgs),
 }
 
@@ -131,7 +141,7 @@ struct CompletionsArgs {
 /// What all commands are run with.
 #[derive(Clone, Debug)]
 struct Context {
-    server: String,
+    server: connection::Server,
     namespace: String,
     format: Format,
     ink: Ink,
@@ -141,7 +151,7 @@ struct Context {
 impl Context {
     fn for_test(server: &str) -> Self {
         Self {
-            server: server.to_owned(),
+            server: connection::Server::at(server),
             namespace: "default".to_owned(),
             format: Format::Table,
             ink: Ink::Plain,
@@ -175,7 +185,7 @@ fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
 
 fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     let context = Context {
-        server: cli.global.server,
+        server: cli.global.credentials.server(cli.global.server)?,
         namespace: cli.global.namespace,
         format: cli.global.output,
         ink: Ink::choose(cli.global.color),
@@ -183,8 +193,10 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
         Command::Serve(args) => serve::run(args),
         Command::Completions(args) => Ok(completions(&args)),
+        Command::Token(args) => token::run(&context, args),
         Command::Replay(args) => replay::run(&context, args),
         Command::Simulate(args) => simulate::run(&context, &args),
+        Command::Demo(args) => demo::run(&context, &args),
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -204,6 +216,7 @@ async fn call(context: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Exec(args) => exec::run(context, args).await,
         Command::Check(args) => check::run(context, args).await,
         Command::Status(args) => status::run(context, args).await,
+        Command::Watch(args) => watch::run(context, args).await,
         Command::Open(args) => overrides::set(context, OverrideKind::ForceOpen, args).await,
         Command::Close(args) => overrides::set(context, OverrideKind::ForceClosed, args).await,
         Command::Release(args) => overrides::release(context, args).await,
@@ -213,9 +226,12 @@ async fn call(context: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Audit(args) => audit::run(context, args).await,
         Command::Policy(args) => policy::run(context, args).await,
         Command::Bench(args) => bench::run(context, args).await,
+        Command::Healthcheck(args) => healthcheck::run(context, args).await,
         Command::Replay(args) => replay::run(context, args),
         Command::Serve(args) => serve::run(args),
         Command::Simulate(args) => simulate::run(context, &args),
+        Command::Demo(args) => demo::run(context, &args),
+        Command::Token(args) => token::run(context, args),
         Command::Completions(args) => Ok(completions(&args)),
     }
 }

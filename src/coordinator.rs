@@ -4,6 +4,7 @@
 //! No rule is here; rules are `holdoff_decision`'s. Nothing of the wire is here either.
 
 mod candidates;
+mod checked_policy;
 mod checks;
 mod counting;
 pub mod events;
@@ -11,6 +12,8 @@ mod inquiry;
 mod listing;
 mod observing;
 mod operators;
+mod overview;
+mod passing;
 mod policies;
 mod push;
 mod questions;
@@ -18,6 +21,7 @@ mod refusal;
 mod restore;
 mod survey;
 mod telling;
+mod traffic;
 mod upkeep;
 pub mod watchers;
 
@@ -36,11 +40,14 @@ pub use checks::{CheckAsk, Planned};
 pub use events::{Event, EventKind, Events};
 pub use inquiry::{Actor, Caller, Decision, Entry, Inquiry, Key, Made, Subject, Who};
 pub use listing::{Filter, Listing, Shown, ShownCheck};
+pub use overview::{Ahead, Glance};
+pub use passing::{Allowance, Hits, Passage, Passed, Reporting};
 pub use policies::Policies;
 pub use push::{Pushed, SUBSCRIPTIONS_MAX};
 pub use refusal::Refusal;
 pub use restore::{Parts, Start};
 pub use survey::{Seen, Survey};
+pub use traffic::{Followed, REASONS, Reporter, Traffic};
 pub use watchers::Watcher;
 
 use crate::{
@@ -51,7 +58,7 @@ use crate::{
     permit::{DependencyId, PermitCodec, Read},
     recording::Recorder,
     store::{Seed, Slot, Store, StoreError, by_here},
-    telemetry::{Counter, Refused, Telemetry},
+    telemetry::{Counter, Telemetry},
 };
 
 /// Orders of operators that may be written down at once.
@@ -75,6 +82,7 @@ pub struct Coordinator<S> {
     /// When overrides and holds end, so that nobody has to call for it to be told or forgotten.
     expiries: Mutex<std::collections::BTreeSet<(Time, DependencyId)>>,
     telemetry: Arc<Telemetry>,
+    traffic: traffic::Tracks,
     /// Numbers candidates: each that is put gets another.
     candidates: std::sync::atomic::AtomicU64,
     trials: Trials,
@@ -166,20 +174,16 @@ impl<S: Store> Coordinator<S> {
                     slot.notes.add_denial();
                 }
                 if let Some(before) = before {
-                    let service = self.permits.hash(inquiry.caller.service);
-                    let asked = Happening::Asked {
-                        ask: Ask { service, ..ask },
-                        verdict: answer.verdict,
-                        previous: answer.previous,
-                        before: before.record,
-                    };
-                    self.observe(id, slot, asked, &before, &context);
+                    let asked = (&ask, inquiry.caller);
+                    self.observe_asked(id, slot, asked, &answer, &before, &context);
                 }
                 self.tell_changes(id, slot, Who::Caller(inquiry.caller), context.now);
                 answer
             })
             .await?;
         self.count_answer(&answer, &ask);
+        self.traffic
+            .answered(id, ask.caller, inquiry, &answer, context.now);
         let permit = answer
             .verdict
             .as_ref()
@@ -240,7 +244,11 @@ impl<S: Store> Coordinator<S> {
                         self.tell_changes(id, slot, Who::Caller(caller), context.now);
                         reported
                     })
-                    .await?
+                    .await
+                    .inspect(|reported| {
+                        self.traffic
+                            .tallied(id, reporter, caller, counts, *reported, context.now);
+                    })?
                 }
             };
             self.telemetry.add(Counter::Reported(reported));
@@ -325,7 +333,11 @@ impl<S: Store> Coordinator<S> {
             )
             .await;
         match taken {
-            Ok(reported) => Ok(reported),
+            Ok(reported) => {
+                self.traffic
+                    .ended(id, reporter, caller, outcome, reported, context.now);
+                Ok(reported)
+            }
             // Its record was idle and is gone, and all that could be said of it with it.
             Err(StoreError::Unknown) => Ok(Reported::Expired),
             Err(other) => Err(Refusal::Store(other)),
@@ -438,31 +450,5 @@ impl<S: Store> Coordinator<S> {
             // The former policy stays.
             let _ = self.refresh(slot, generation);
         }
-    }
-
-    fn explain(&self, error: StoreError, key: Key<'_>) -> Refusal {
-        let (refused, refusal) = match error {
-            StoreError::Unknown if self.policies.has_namespace(key.namespace) => (
-                Refused::UnknownDependency,
-                Refusal::UnknownDependency {
-                    namespace: key.namespace.to_owned(),
-                    dependency: key.dependency.to_owned(),
-                },
-            ),
-            StoreError::Unknown => (
-                Refused::UnknownNamespace,
-                Refusal::UnknownNamespace(key.namespace.to_owned()),
-            ),
-            full @ StoreError::NamespaceFull { .. } => {
-                (Refused::NamespaceFull, Refusal::Store(full))
-            }
-            full @ StoreError::NamespacesFull { .. } => {
-                (Refused::NamespacesFull, Refusal::Store(full))
-            }
-            full @ StoreError::Full { .. } => (Refused::Full, Refusal::Store(full)),
-            away @ StoreError::Unavailable(_) => (Refused::StoreUnavailable, Refusal::Store(away)),
-        };
-        self.telemetry.add(Counter::Refused(refused));
-        refusal
     }
 }

@@ -11,19 +11,23 @@
 //! - [`comparison`]: that difference, as the contract writes it
 //! - [`permit`]: permits as bytes that only this service can have made
 //! - [`policy`]: what operators write, checked and resolved
+//! - [`access`]: who asks, and what they may do
 //! - [`durable`]: what survives a kill
 //! - [`store`]: the records of all dependencies, changed by one verb
 //! - [`telemetry`]: every counter
 //! - [`coordinator`]: a question becomes an answer; events; what operators do
 //! - [`grpc`]: the wire, one short handler an RPC
+//! - [`dashboard`]: pages for operators
 //! - [`settings`], [`server`]: the composition root
 //! - [`cli`]: parse, call, render
 
+pub mod access;
 pub mod candidate;
 pub mod cli;
 pub mod clock;
 pub mod comparison;
 pub mod coordinator;
+pub mod dashboard;
 pub mod durable;
 pub mod entropy;
 pub mod grpc;

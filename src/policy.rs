@@ -4,6 +4,7 @@
 //!
 //! - `duration`, `value`, `written`, `name`: single values and their text
 //! - `fields`: the one table of all fields; everything below walks it
+//! - `envoy`: which of Envoy's descriptors is which dependency
 //! - `tree`: YAML with its places; `raw`: a file or an entry as typed settings
 //! - `layers`: built-in, defaults, entry; `validate`, `schedule`: what must not go together
 //! - `set`, `load`, `blame`: all policies at one instant, checked whole, found by name
@@ -16,6 +17,7 @@
 
 mod blame;
 mod duration;
+mod envoy;
 mod explain;
 mod feasibility;
 mod fields;
@@ -38,9 +40,9 @@ mod written;
 pub use blame::API;
 pub use duration::written as as_written;
 pub use explain::{Change, EntryView, Explained, diff, to_yaml};
-pub use feasibility::{CODES, attempts_that_fit, check};
+pub use feasibility::{CODES, attempts_that_fit, check, check_while};
 pub use finding::{Finding, Proposed, Severity};
-pub use name::is_name;
+pub use name::{ALLOWED as NAMES_ALLOWED, is_name};
 pub use schedule::{feasible, worst_case};
 pub use schema::schema;
 pub use set::{DEFAULT_NAMESPACE, ItemOrigin, Named, NamespacePolicy, Overlay, PolicySet, Source};

@@ -5,16 +5,19 @@
 
 mod brief;
 mod connection;
+mod gate;
 pub mod http;
 mod listen;
 mod metrics;
+mod systemd;
 mod timing;
+mod tls;
 
 pub use metrics::Metrics;
 
 use std::{io::Write, net::SocketAddr, path::Path, sync::Arc, thread, time::Duration};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use tokio::{
     runtime::{Builder, Runtime},
     signal::unix::{Signal, SignalKind, signal},
@@ -22,6 +25,8 @@ use tokio::{
 };
 use tonic::transport::Server;
 use tower::util::MapResponseLayer;
+
+pub use gate::Gate;
 
 use crate::{
     clock::Clock,
@@ -31,8 +36,9 @@ use crate::{
     grpc,
     policy::{self, Finding, Source},
     proto::{
-        DESCRIPTORS, coordinator_service_server::SERVICE_NAME as COORDINATOR,
+        DESCRIPTORS, ENVOY_DESCRIPTORS, coordinator_service_server::SERVICE_NAME as COORDINATOR,
         operator_service_server::SERVICE_NAME as OPERATOR,
+        ratelimit::envoy::service::ratelimit::v3::rate_limit_service_server::SERVICE_NAME as ENVOY,
     },
     settings::{ServeSettings, StoreSettings},
     store::{
@@ -51,12 +57,29 @@ const HEALTH_TOLD_FOR: Duration = Duration::from_millis(500);
 /// Calls in flight on one connection.
 const STREAMS_MAX: u32 = 1_024;
 
-/// Serves until SIGTERM or SIGINT.
+/// Serves until SIGTERM or SIGINT, and prints where it listens.
 ///
 /// # Errors
 /// In plain words: what could not be opened, read or listened on, and what to do.
 pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
-    check_exposure(&settings)?;
+    run_until(
+        settings,
+        || StopSignals::heard().map(StopSignals::asked),
+        announce,
+    )
+}
+
+/// Serves until a stop is asked for. `stop_asked` makes the future that says so, on the runtime
+/// of the service; `tell` is told where it listens, gRPC and HTTP, once that future is there.
+///
+/// # Errors
+/// As [`run`], and what the two return.
+pub fn run_until<Asked: Future<Output = ()>>(
+    settings: ServeSettings,
+    stop_asked: impl FnOnce() -> std::io::Result<Asked>,
+    tell: impl FnOnce(SocketAddr, Option<SocketAddr>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    gate::check(&settings)?;
     let main = Builder::new_current_thread().enable_all().build()?;
     let listeners = listen::many(settings.listen, settings.workers.get())
         .with_context(|| format!("cannot listen on {} (--listen)", settings.listen))?;
@@ -89,11 +112,11 @@ pub fn run(settings: ServeSettings) -> anyhow::Result<()> {
                 entropy: Entropy::System,
                 opened,
             };
-            run_on(&settings, sources, parts, listening)
+            run_on(&settings, sources, parts, listening, stop_asked, tell)
         }
         StoreSettings::Shared(address, decisions) => {
             let parts = share(address, *decisions, opened, &listening.main)?;
-            run_on(&settings, sources, parts, listening)
+            run_on(&settings, sources, parts, listening, stop_asked, tell)
         }
     }
 }
@@ -129,11 +152,13 @@ fn share(
     })
 }
 
-fn run_on<S: Store>(
+fn run_on<S: Store, Asked: Future<Output = ()>>(
     settings: &ServeSettings,
     sources: Vec<Source>,
     parts: Parts<S>,
     listening: Listening,
+    stop_asked: impl FnOnce() -> std::io::Result<Asked>,
+    tell: impl FnOnce(SocketAddr, Option<SocketAddr>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let Listening {
         main,
@@ -164,33 +189,26 @@ fn run_on<S: Store>(
     begin_export(&metrics)?;
     let (stop, stopped) = watch::channel(false);
     let _watch = watch_policies(settings, sources, &coordinator, &main)?;
-    let workers = spawn_workers(listeners.sockets, &coordinator, &stopped)?;
+    let (gate, _files) = Gate::start(settings, &coordinator)?;
+    let pulse = systemd::Pulse::asked(listeners.sockets.len());
+    let workers = spawn_workers(listeners.sockets, &coordinator, &gate, &stopped, &pulse)?;
     // Who reads where it listens may ask it to stop at once.
-    let asked = main.block_on(async { StopSignals::heard() })?;
-    announce(grpc_at, http_at)?;
-    main.block_on(until_stopped(metrics, http, asked, stop, stopped))?;
+    let asked = main.block_on(async { stop_asked() })?;
+    tell(grpc_at, http_at)?;
+    systemd::ready(grpc_at, http_at);
+    if let Some(pulse) = pulse {
+        main.spawn(systemd::alive(pulse));
+    }
+    let room = descriptors_max() / 5;
+    let hosts = settings.http_hosts.clone();
+    let serve_http = http::serve_behind(gate, http, room, hosts, metrics, stopped);
+    main.block_on(until_stopped(&coordinator, serve_http, asked, stop))?;
+    systemd::stopping();
     join(workers, settings.drain);
     coordinator.end_recording();
     main.block_on(coordinator.durable().close(coordinator.wall_now()))?;
     coordinator.telemetry().end();
     Ok(())
-}
-
-/// What listens beyond this machine without TLS must be meant.
-fn check_exposure(settings: &ServeSettings) -> anyhow::Result<()> {
-    let exposed = [
-        ("--listen", Some(settings.listen)),
-        ("--http", settings.http),
-    ]
-    .into_iter()
-    .find_map(|(flag, address)| Some((flag, address.filter(|at| !at.ip().is_loopback())?)));
-    match exposed {
-        Some((flag, address)) if !settings.insecure => bail!(
-            "{flag} {address} is not a loopback address, and there is no TLS; \
-             say --insecure if everybody who can reach it may use it"
-        ),
-        Some(_) | None => Ok(()),
-    }
 }
 
 fn read_policies(path: Option<&Path>) -> anyhow::Result<Vec<Source>> {
@@ -263,16 +281,24 @@ fn announce(grpc: SocketAddr, http: Option<SocketAddr>) -> anyhow::Result<()> {
 fn spawn_workers<S: Store>(
     sockets: Vec<std::net::TcpListener>,
     coordinator: &Arc<Coordinator<S>>,
+    gate: &Gate,
     stopped: &watch::Receiver<bool>,
+    pulse: &Option<Arc<systemd::Pulse>>,
 ) -> anyhow::Result<Vec<thread::JoinHandle<()>>> {
     sockets
         .into_iter()
         .enumerate()
         .map(|(index, socket)| {
             let (coordinator, stopped) = (Arc::clone(coordinator), stopped.clone());
+            let gate = gate.clone();
             let runtime = Builder::new_current_thread().enable_all().build()?;
+            if let Some(pulse) = pulse {
+                runtime.spawn(Arc::clone(pulse).beat(index));
+            }
             let serve = move || {
-                if let Err(error) = runtime.block_on(serve(socket, coordinator, stopped)) {
+                if let Err(error) =
+                    runtime.block_on(serve_behind(gate, socket, coordinator, stopped))
+                {
                     tracing::error!("a worker ended: {error}");
                 }
             };
@@ -283,17 +309,31 @@ fn spawn_workers<S: Store>(
         .collect()
 }
 
-/// Serves one listener on the present runtime until `stopped` says so.
+/// Serves one listener on the present runtime until `stopped` says so; everybody who connects
+/// may do everything.
 ///
 /// # Errors
 /// The listener fails.
 pub async fn serve<S: Store>(
     socket: std::net::TcpListener,
     coordinator: Arc<Coordinator<S>>,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    serve_behind(Gate::open(), socket, coordinator, stopped).await
+}
+
+/// The same for those whom a gate lets in.
+///
+/// # Errors
+/// The listener fails.
+pub async fn serve_behind<S: Store>(
+    gate: Gate,
+    socket: std::net::TcpListener,
+    coordinator: Arc<Coordinator<S>>,
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let (health, health_service) = tonic_health::server::health_reporter();
-    for service in ["", COORDINATOR, OPERATOR] {
+    for service in ["", COORDINATOR, OPERATOR, ENVOY] {
         health
             .set_service_status(service, tonic_health::ServingStatus::Serving)
             .await;
@@ -301,12 +341,12 @@ pub async fn serve<S: Store>(
     let places = Arc::new(tokio::sync::Semaphore::new(connections_max()));
     let telemetry = Arc::clone(coordinator.telemetry());
     let timing = timing::Timing::new(Arc::clone(&telemetry), coordinator.clock().clone());
-    let incoming = connection::counted(listen::incoming(socket)?, places, telemetry);
+    let incoming = connection::counted(listen::incoming(socket)?, places, telemetry, gate.tls);
     let streams_end = stopped.clone();
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
-        for service in ["", COORDINATOR, OPERATOR] {
+        for service in ["", COORDINATOR, OPERATOR, ENVOY] {
             health
                 .set_service_status(service, tonic_health::ServingStatus::NotServing)
                 .await;
@@ -320,11 +360,21 @@ pub async fn serve<S: Store>(
         .http2_max_header_list_size(16 * 1024)
         .layer(timing)
         .layer(MapResponseLayer::new(grpc::named_in))
+        .layer(grpc::AdmissionLayer::new(Arc::clone(&gate.access)))
         .add_service(grpc::coordinator_service(
             Arc::clone(&coordinator),
+            Arc::clone(&gate.access),
             streams_end.clone(),
         ))
-        .add_service(grpc::operator_service(coordinator, streams_end))
+        .add_service(grpc::envoy_service(
+            Arc::clone(&coordinator),
+            Arc::clone(&gate.access),
+        ))
+        .add_service(grpc::operator_service(
+            coordinator,
+            gate.access,
+            streams_end,
+        ))
         .add_service(health_service)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)
@@ -336,7 +386,7 @@ pub async fn serve<S: Store>(
 /// A watch of the health ends with what it watches; it is told first.
 async fn end_health_watches(mut health: tonic_health::server::HealthReporter) {
     tokio::time::sleep(HEALTH_TOLD_FOR).await;
-    for service in ["", COORDINATOR, OPERATOR] {
+    for service in ["", COORDINATOR, OPERATOR, ENVOY] {
         health.clear_service_status(service).await;
     }
 }
@@ -356,6 +406,7 @@ fn descriptors_max() -> usize {
 fn reflection() -> tonic_reflection::server::Builder<'static> {
     tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(ENVOY_DESCRIPTORS)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
 }
@@ -373,28 +424,49 @@ impl StopSignals {
             interrupt: signal(SignalKind::interrupt())?,
         })
     }
+
+    async fn asked(mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 async fn until_stopped<S: Store>(
-    metrics: Arc<Metrics<S>>,
-    http: Option<std::net::TcpListener>,
-    mut asked: StopSignals,
+    coordinator: &Arc<Coordinator<S>>,
+    serve_http: impl Future<Output = anyhow::Result<()>>,
+    asked: impl Future<Output = ()>,
     stop: watch::Sender<bool>,
-    stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
-    let coordinator = &Arc::clone(metrics.coordinator());
     tokio::select! {
         () = coordinator.publish_events() => {}
         () = coordinator.end_overrides() => {}
         () = coordinator.drop_idle() => {}
-        served = http::serve(http, descriptors_max() / 5, metrics, stopped) => served?,
-        _ = asked.terminate.recv() => {}
-        _ = asked.interrupt.recv() => {}
+        () = look_through_audit(coordinator) => {}
+        served = serve_http => served?,
+        () = asked => {}
     }
     tracing::info!("stopping");
     // Every receiver may be gone already.
     let _ = stop.send(true);
     Ok(())
+}
+
+/// Once, beside the service: a record of operators' actions that was changed on disk is told by
+/// whoever finds it first, which should be this.
+async fn look_through_audit<S: Store>(coordinator: &Coordinator<S>) {
+    match coordinator
+        .durable()
+        .audit_verify()
+        .await
+        .map(|it| it.broken)
+    {
+        Ok(None) => {}
+        Ok(Some(broken)) => tracing::error!("the audit log is not whole: {broken}"),
+        Err(error) => tracing::warn!("the audit log cannot be looked through: {error}"),
+    }
+    std::future::pending().await
 }
 
 /// Waits for the workers, but not longer than `drain`: streams may never end by themselves.

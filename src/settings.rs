@@ -22,8 +22,10 @@ pub const DEFAULT_HTTP_PORT: u16 = 7461;
 pub struct ServeSettings {
     /// Where gRPC listens. Port 0 picks a free one.
     pub listen: SocketAddr,
-    /// Where health, readiness and metrics are served over HTTP; `None`: nowhere.
+    /// Where the dashboard, health, readiness and metrics are served over HTTP; `None`: nowhere.
     pub http: Option<SocketAddr>,
+    /// Names that browsers may know the dashboard by, besides loopback's and the address.
+    pub http_hosts: Vec<String>,
     /// A policy file or a folder of them; `None`: the built-in defaults.
     pub policies: Option<PathBuf>,
     /// Where what was acknowledged is kept; `None`: in memory, lost at the end.
@@ -32,6 +34,10 @@ pub struct ServeSettings {
     pub store: StoreSettings,
     /// Where what happens is written down, and how much of it; `None`: nowhere.
     pub record: Option<RecordingSettings>,
+    /// The certificate of both ports; `None`: no TLS.
+    pub tls: Option<TlsSettings>,
+    /// Which tokens and certificates may do what; `None`: everybody may do everything.
+    pub access: Option<PathBuf>,
     /// Whether addresses other than loopback are allowed although there is no TLS.
     pub insecure: bool,
     /// How many cores serve; each has a listener and a runtime of its own.
@@ -70,6 +76,27 @@ pub enum StoreSettings {
     Shared(Box<Address>, Decisions),
 }
 
+/// Where the certificates are. All files are PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// The service's certificate and those between it and its authority.
+    pub cert: PathBuf,
+    pub key: PathBuf,
+    /// The authorities of clients' certificates; `None`: clients are not asked for any.
+    pub client_ca: Option<PathBuf>,
+    pub clients: ClientCertificates,
+}
+
+/// Whether a client without a certificate is let in, where certificates are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ClientCertificates {
+    /// None gets in without one.
+    #[default]
+    Required,
+    /// One without is let in, and needs a token.
+    Optional,
+}
+
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
@@ -85,10 +112,13 @@ impl Default for ServeSettings {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_GRPC_PORT)),
             http: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_HTTP_PORT))),
+            http_hosts: Vec::new(),
             policies: None,
             data_dir: None,
             store: StoreSettings::Memory,
             record: None,
+            tls: None,
+            access: None,
             insecure: false,
             workers: thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             drain: Duration::from_secs(10),

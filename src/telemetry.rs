@@ -101,8 +101,10 @@ pub struct Method(usize);
 const RPC_CELLS: usize = CODES + histogram::CELLS;
 /// What is no RPC of ours, as OpenTelemetry names it. Always the last one.
 const OTHER: &str = "_OTHER";
+/// What Envoy asks.
+pub const ENVOY: &str = "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// The RPCs that are told apart: those of the contract and health. What else is asked for is
+/// The RPCs that are told apart: those of the contract, Envoy's and health. What else is asked for is
 /// the caller's text, and becomes one series.
 static METHODS: LazyLock<Vec<Known>> = LazyLock::new(|| {
     // They are the build's own; a set that does not decode would leave `_OTHER` alone.
@@ -117,6 +119,7 @@ static METHODS: LazyLock<Vec<Known>> = LazyLock::new(|| {
         }
     }
     for (name, streams) in [
+        (ENVOY, false),
         ("grpc.health.v1.Health/Check", false),
         ("grpc.health.v1.Health/Watch", true),
         (OTHER, true),

@@ -37,7 +37,7 @@ type made struct {
 
 func (m *made) isNothing() bool { return !m.isFleet && m.onState == nil && m.here == nil }
 
-// errUnasked: there is nobody to ask, or the service cannot be asked this.
+// errUnasked: there is nobody to ask.
 var errUnasked = errors.New("not asked")
 
 // next is about the attempt after this one, which ended so.
@@ -96,6 +96,11 @@ func (p *Permit) ask(ctx context.Context) *Denied {
 // settled is what follows from the caller's own words, so that a wrong answer cannot make a caller do
 // harm.
 func (p *Permit) settled(ctx context.Context) *Denied {
+	if !p.isRetry() {
+		if denial := p.client.badName(p.question.dependency); denial != nil {
+			return denial
+		}
+	}
 	if ctx.Err() != nil {
 		return ended(ctx)
 	}
@@ -150,11 +155,7 @@ func (p *Permit) askFleet(ctx context.Context, confirm []byte) (session.Grant, *
 	if c.link == nil {
 		return session.Grant{}, nil, errUnasked
 	}
-	request, err := p.request(ctx, confirm)
-	if err != nil {
-		return session.Grant{}, nil, err
-	}
-	response, err := c.link.Ask(ctx, request, c.timeout)
+	response, err := c.link.Ask(ctx, p.request(ctx, confirm), c.timeout)
 	var grant session.Grant
 	var denial *rules.Denial
 	if err == nil {
@@ -171,12 +172,8 @@ func (p *Permit) askFleet(ctx context.Context, confirm []byte) (session.Grant, *
 	return grant, denial, nil
 }
 
-func (p *Permit) request(ctx context.Context, confirm []byte) (*pb.AcquireRequest, error) {
+func (p *Permit) request(ctx context.Context, confirm []byte) *pb.AcquireRequest {
 	q := &p.question
-	if !isName(q.dependency) {
-		p.client.link.Warn("a dependency's name is not 1 to 200 of the letters allowed; deciding locally")
-		return nil, errUnasked
-	}
 	request := &pb.AcquireRequest{
 		Dependency: q.dependency, Attempt: p.attempt,
 		Safety: pb.Safety(q.safety), Priority: pb.Priority(q.priority), Cost: q.cost,
@@ -192,7 +189,7 @@ func (p *Permit) request(ctx context.Context, confirm []byte) (*pb.AcquireReques
 	if confirm == nil && p.previous != nil {
 		request.Previous = p.previous.onTheWire()
 	}
-	return request, nil
+	return request
 }
 
 // askNobody decides without the service.
@@ -204,10 +201,43 @@ func (p *Permit) askNobody(ctx context.Context, askedAt time.Time, held rules.Na
 		question.IsCounted = p.previous.isCountedHere
 		p.previous.isCountedHere = true
 	}
+	if denial := p.refusedAlone(); denial != nil {
+		p.noteHere(&question)
+		return denial
+	}
 	return p.decideHere(ctx, askedAt, held, func(l *rules.Local, policy *rules.Policy, strictness rules.Strictness, now rules.Time) (rules.Grant, *rules.Denial) {
 		question.Strictness = strictness
 		return l.Ask(policy, &question, now, draws())
 	})
+}
+
+// refusedAlone: the service gives no answer, and does not need to where what it has pushed still stands.
+// More attempts than the policy allows are refused for that, since it is final.
+func (p *Permit) refusedAlone() *Denied {
+	c := p.client
+	if c.link == nil {
+		return nil
+	}
+	heard := c.pushed.Of(p.question.dependency).Heard()
+	denial := heard.RefusedAlone(p.attempt, 0, c.clock.Now())
+	allowed := heard.Policy.MaxAttempts
+	if denial == nil || p.isRetry() && allowed > 0 && p.attempt > allowed {
+		return nil
+	}
+	c.counting.PushedDenials.Add(1)
+	return denied(ByFleet, denial)
+}
+
+// noteHere: what the attempt before showed counts for this process, whoever has answered.
+func (p *Permit) noteHere(question *rules.Question) {
+	c := p.client
+	if c.noDecision == DenyAll {
+		return
+	}
+	now := c.clock.Now()
+	policy, _ := c.kept(p.question.dependency)
+	question.Strictness = c.strictness()
+	c.local.with(p.question.dependency, now, func(l *rules.Local) { l.Note(policy, question, now) })
 }
 
 type localRule func(*rules.Local, *rules.Policy, rules.Strictness, rules.Time) (rules.Grant, *rules.Denial)

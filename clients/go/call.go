@@ -3,6 +3,7 @@ package holdoff
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -47,6 +48,9 @@ func Do[T any](ctx context.Context, c *Client, dependency string, function func(
 	var last result[T]
 	for attempts := 0; ; attempts++ {
 		if denial := p.obtain(ctx); denial != nil {
+			if attempts > 0 && c.log.Enabled(ctx, slog.LevelDebug) {
+				c.log.DebugContext(ctx, "holdoff: gave a call up", "dependency", dependency, "attempts", attempts, "why", denial)
+			}
 			return last.stopped(denial, attempts)
 		}
 		last.settle()

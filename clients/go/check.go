@@ -101,8 +101,11 @@ func OnFinding(told func(Finding)) CheckOption { return func(c *checker) { c.tol
 // name that stays, and a restarted checker keeps its place.
 //
 // The check's context ends at its timeout, which counts as unhealthy. One run at a time, until the
-// context ends. A client for tests makes three runs at most, and does not wait between them.
+// context ends. A name that no dependency has is the LastErr of no run at all. A client for tests makes three runs at most, and does not wait between them.
 func (c *Client) Check(ctx context.Context, dependency string, check func(context.Context) error, options ...CheckOption) Checked {
+	if denial := c.badName(dependency); denial != nil {
+		return Checked{LastErr: denial}
+	}
 	ch := &checker{
 		client: c, dependency: dependency, check: check,
 		period: checkPeriod, timeout: checkTimeout, runs: math.MaxUint64, told: func(Finding) {},

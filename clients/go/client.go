@@ -7,9 +7,12 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"net/url"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	pb "github.com/holdoff/holdoff/clients/go/holdoffpb"
@@ -19,6 +22,7 @@ import (
 
 const (
 	defaultEndpoint = "http://127.0.0.1:7460"
+	defaultPort     = 7460
 	defaultTimeout  = 50 * time.Millisecond
 	timeoutMax      = 10 * time.Second
 	nameBytesMax    = 200
@@ -44,20 +48,21 @@ type Client struct {
 // case. It fails only for what can never work: a malformed endpoint or name, a timeout or a policy
 // out of range.
 //
-// HOLDOFF_BYPASS=1 in the environment takes holdoff out: every call passes, retries are local.
+// HOLDOFF_SERVER and HOLDOFF_TOKEN in the environment are the endpoint and the token where no option
+// says them. HOLDOFF_BYPASS=1 takes holdoff out: every call passes, retries are local.
 func New(options ...Option) (*Client, error) {
 	s := settings{
-		endpoints: []string{defaultEndpoint},
-		service:   cut(filepath.Base(os.Args[0])),
-		instance:  defaultInstance(),
-		timeout:   defaultTimeout,
-		policy:    DefaultLocalPolicy(),
-		log:       slog.Default(),
+		service:  cut(filepath.Base(os.Args[0])),
+		instance: defaultInstance(),
+		timeout:  defaultTimeout,
+		policy:   DefaultLocalPolicy(),
+		log:      slog.Default(),
 	}
 	s.isBypassed = os.Getenv("HOLDOFF_BYPASS") == "1"
 	for _, option := range options {
 		option(&s)
 	}
+	s.readEnvironment()
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -98,6 +103,19 @@ func NewTesting() *Client {
 	}
 }
 
+// readEnvironment takes what no option says.
+func (s *settings) readEnvironment() {
+	if s.endpointOf == "" {
+		s.endpoints, s.endpointOf = []string{defaultEndpoint}, "HOLDOFF_SERVER"
+		if said := os.Getenv("HOLDOFF_SERVER"); said != "" {
+			s.endpoints[0] = said
+		}
+	}
+	if said := os.Getenv("HOLDOFF_TOKEN"); said != "" && s.token == nil {
+		WithToken(said)(s)
+	}
+}
+
 func (s *settings) check() error {
 	if s.timeout <= 0 || s.timeout > timeoutMax {
 		return fmt.Errorf("holdoff: timeout %v: it must be above 0 and at most %v", s.timeout, timeoutMax)
@@ -112,28 +130,55 @@ func (s *settings) check() error {
 	}
 	for _, name := range s.follow {
 		if !isName(name) {
-			return fmt.Errorf("holdoff: follow %q: 1 to 200 ASCII letters, digits and . _ / : @ -", session.Cut(name, 40))
+			return fmt.Errorf("holdoff: follow %q: %s", session.Cut(name, 80), allowedName)
 		}
+	}
+	if s.namespace != "" && !isName(s.namespace) {
+		return fmt.Errorf("holdoff: namespace %q: %s", session.Cut(s.namespace, 80), allowedName)
 	}
 	return nil
 }
 
 func (s *settings) endpoint(text string) (session.Endpoint, error) {
-	if _, _, err := net.SplitHostPort(text); err == nil {
-		text = "http://" + text
+	host, port, isEncrypted, isAddress := readAddress(text)
+	if !isAddress {
+		if at := strings.LastIndexByte(text, '@'); at >= 0 {
+			// A user or a password is nobody else's business.
+			text = "…" + text[at:]
+		}
+		return session.Endpoint{}, fmt.Errorf("holdoff: %s `%s`: it must be http://host:port, https://host:port or host:port", s.endpointOf, session.Cut(text, 80))
 	}
-	parsed, err := url.Parse(text)
-	if err != nil || parsed.Hostname() == "" || parsed.Port() == "" || (parsed.Scheme != "http" && parsed.Scheme != "https") {
-		return session.Endpoint{}, fmt.Errorf("holdoff: endpoint %q: it must look like http://host:port", session.Cut(text, 80))
-	}
-	endpoint := session.Endpoint{Address: parsed.Host}
-	if parsed.Scheme == "https" {
+	endpoint := session.Endpoint{Address: net.JoinHostPort(host, strconv.Itoa(port))}
+	if isEncrypted {
 		endpoint.TLS = s.tls
 		if endpoint.TLS == nil {
 			endpoint.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 		}
 	}
 	return endpoint, nil
+}
+
+var address = regexp.MustCompile(`^(?:([Hh][Tt][Tt][Pp][Ss]?)://)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?/?$`)
+
+// readAddress of the service. The port may be absent where there is a scheme: a lone word is a mistake
+// more often than a host.
+func readAddress(text string) (host string, port int, isEncrypted, isAddress bool) {
+	found := address.FindStringSubmatch(text)
+	if found == nil || found[1] == "" && found[3] == "" {
+		return "", 0, false, false
+	}
+	host, port, isEncrypted = strings.ToLower(found[2]), defaultPort, strings.EqualFold(found[1], "https")
+	if inner, isBracketed := strings.CutPrefix(host, "["); isBracketed {
+		host = strings.TrimSuffix(inner, "]")
+		if parsed, err := netip.ParseAddr(host); err != nil || !parsed.Is6() {
+			return "", 0, false, false
+		}
+	}
+	if found[3] != "" {
+		// Five digits are a number.
+		port, _ = strconv.Atoi(found[3])
+	}
+	return host, port, isEncrypted, 1 <= port && port <= 65535
 }
 
 // defaultInstance: the random part tells apart processes with the same id in different containers.

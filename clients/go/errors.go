@@ -10,12 +10,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdoff/holdoff/clients/go/internal/rules"
+	"github.com/holdoff/holdoff/clients/go/internal/session"
 )
 
 // Reason is why an attempt may not be made, by its name on the wire.
 type Reason string
 
-// The reasons. The last three are the client's own.
+// The reasons. The last four are the client's own.
 const (
 	ReasonForcedOpen        = Reason(rules.ForcedOpen)        // an operator holds the breaker open
 	ReasonPushback          = Reason(rules.Pushback)          // the dependency said: do not retry
@@ -40,6 +41,7 @@ const (
 	ReasonNoDecision = Reason(rules.NoDecision) // nothing was decided, and the client denies then
 	ReasonUnreadable = Reason(rules.Unreadable) // a retry granted without saying when; never taken as "now"
 	ReasonCancelled  = Reason(rules.Canceled)   // the context was cancelled
+	ReasonBadName    = Reason("BAD_NAME")       // no dependency has such a name
 )
 
 // By is who said no.
@@ -90,7 +92,8 @@ func (d *Denied) Unwrap() error { return d.cause }
 func (d *Denied) GRPCStatus() *status.Status { return status.New(grpcCode(d.Reason), d.Error()) }
 
 // Stopped is the error of a call that was made and given up. It wraps the last real error, which
-// [errors.Is] and [errors.As] reach.
+// [errors.Is] and [errors.As] reach; where there is none, since all attempts were cut off by a time
+// limit, it is [context.DeadlineExceeded].
 type Stopped struct {
 	Denial
 	// Attempts that were made.
@@ -115,8 +118,14 @@ func (s *Stopped) Unwrap() []error {
 			errs = append(errs, err)
 		}
 	}
+	if s.Timeout() && s.cause == nil {
+		errs = append(errs, context.DeadlineExceeded)
+	}
 	return errs
 }
+
+// Timeout: all attempts were cut off by a time limit. So a [*url.Error] and a [net.Error] ask.
+func (s *Stopped) Timeout() bool { return s.Last == nil && s.Reason != ReasonCancelled }
 
 // GRPCStatus is that of the last real error, where it has one.
 func (s *Stopped) GRPCStatus() *status.Status {
@@ -126,6 +135,9 @@ func (s *Stopped) GRPCStatus() *status.Status {
 	}
 	if s.Last != nil {
 		return status.New(codes.Unknown, s.Error())
+	}
+	if s.Timeout() {
+		return status.New(codes.DeadlineExceeded, s.Error())
 	}
 	return status.New(grpcCode(s.Reason), s.Error())
 }
@@ -138,6 +150,8 @@ func grpcCode(reason Reason) codes.Code {
 		return codes.Canceled
 	case ReasonRateLimited:
 		return codes.ResourceExhausted
+	case ReasonBadName:
+		return codes.InvalidArgument
 	default:
 		return codes.Unavailable
 	}
@@ -160,6 +174,15 @@ func final(by By, reason Reason, detail string) *Denied {
 
 func (d *Denied) rules() *rules.Denial {
 	return &rules.Denial{Reason: rules.Reason(d.Reason), RetryAfter: rules.NanosOf(d.RetryAfter), Final: d.Final, Detail: d.Detail}
+}
+
+// badName is the denial of a name that no dependency has. A bypass takes any.
+func (c *Client) badName(dependency string) *Denied {
+	isBypassed := c.link == nil && !c.isTesting
+	if isBypassed || isName(dependency) {
+		return nil
+	}
+	return final(ByCaller, ReasonBadName, fmt.Sprintf("dependency %q: %s", session.Cut(dependency, 80), allowedName))
 }
 
 // ended is the denial of a context that has.

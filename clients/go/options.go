@@ -26,6 +26,8 @@ type settings struct {
 	log          *slog.Logger
 	isBypassed   bool
 	hasOwnPolicy bool
+	// endpointOf is what said the endpoints.
+	endpointOf string
 }
 
 // NoDecision is what a client does when the service decides nothing.
@@ -43,9 +45,9 @@ const (
 
 // WithEndpoints says where the service is, in order of preference: "http://host:port",
 // "https://host:port" or "host:port". A later one is used while those before it cannot be reached.
-// "http://127.0.0.1:7460" unless said.
+// HOLDOFF_SERVER in the environment unless said, and "http://127.0.0.1:7460" without it.
 func WithEndpoints(endpoints ...string) Option {
-	return func(s *settings) { s.endpoints = endpoints }
+	return func(s *settings) { s.endpoints, s.endpointOf = endpoints, "endpoint" }
 }
 
 // WithService says what this process is, for example "checkout". The program's name unless said.
@@ -81,7 +83,7 @@ func WithLocalPolicy(policy LocalPolicy) Option {
 // system's roots unless said.
 func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
 
-// WithToken goes with each request as a bearer token.
+// WithToken goes with each request as a bearer token. HOLDOFF_TOKEN in the environment unless said.
 func WithToken(token string) Option {
 	return WithTokenSource(func(context.Context) (string, error) { return token, nil })
 }
@@ -195,6 +197,9 @@ func isName(name string) bool {
 	}
 	return 1 <= len(name) && len(name) <= 200
 }
+
+// allowedName says what isName does.
+const allowedName = "it must be 1 to 200 ASCII letters, digits and . _ / : @ -"
 
 func newQuestion(dependency string) question {
 	return question{dependency: dependency, safety: unsafeToRepeat, priority: PriorityNormal, maxAttempts: attemptsUnlessSaid}

@@ -248,6 +248,9 @@ func (p *Permit) confirmed(ctx context.Context) *Denied {
 	p.confirm = false
 	askedAt := time.Now()
 	if permit := p.made.here; permit != nil {
+		if denial := p.confirmationRefused(); denial != nil {
+			return denial
+		}
 		return p.decideHere(ctx, askedAt, 0, func(l *rules.Local, policy *rules.Policy, strictness rules.Strictness, now rules.Time) (rules.Grant, *rules.Denial) {
 			return l.Confirm(policy, permit, timeLeft(ctx), strictness, now, draws())
 		})
@@ -261,8 +264,8 @@ func (p *Permit) confirmed(ctx context.Context) *Denied {
 	case err != nil && p.client.noDecision == DenyAll:
 		return undecided()
 	case err != nil:
-		// Nobody says that it may not.
-		return nil
+		// Nobody says that it may not, unless what is pushed does.
+		return p.confirmationRefused()
 	case denial != nil:
 		p.remember(denial)
 		p.made = made{}
@@ -277,6 +280,23 @@ func (p *Permit) confirmed(ctx context.Context) *Denied {
 	}
 	terms.confirm = terms.confirm && terms.delay > 0
 	return p.granted(ctx, terms, askedAt)
+}
+
+// confirmationRefused: nobody answers the confirmation, but what is pushed says no, and is not older
+// than the grant.
+func (p *Permit) confirmationRefused() *Denied {
+	if p.client.link == nil {
+		return nil
+	}
+	since := uint64(0)
+	if p.hasEpoch {
+		since = p.epoch
+	}
+	heard := p.client.pushed.Of(p.question.dependency).Heard()
+	if denial := heard.RefusedAlone(p.attempt, since, p.client.clock.Now()); denial != nil {
+		return denied(ByFleet, denial)
+	}
+	return nil
 }
 
 // Report says how the attempt ended. The call is over with it; what is said later is not heard.

@@ -60,6 +60,9 @@ func (e *PanicError) Unwrap() error {
 // The number of an attempt is 1 for the first start and counts on with each restart; after a healthy
 // run, which is then the first one, it counts from 2 again.
 func (c *Client) Supervise(ctx context.Context, name string, task func(context.Context, Attempt) error, options ...SuperviseOption) error {
+	if denial := c.badName(name); denial != nil {
+		return denial
+	}
 	s := &supervisor{client: c, name: name, healthyAfter: healthyAfter}
 	for _, option := range options {
 		option(s)

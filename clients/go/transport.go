@@ -3,6 +3,7 @@ package holdoff
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -11,8 +12,8 @@ import (
 //
 //	client := &http.Client{Transport: &holdoff.Transport{Client: guard}}
 //
-// A request is idempotent by its method (GET, HEAD, OPTIONS, TRACE, PUT, DELETE) and keyed by a header
-// Idempotency-Key. It is repeated only where its body can be: it has none, or GetBody, as
+// A request is keyed by a header Idempotency-Key, whatever its method, and otherwise idempotent by that
+// (GET, HEAD, OPTIONS, TRACE, PUT, DELETE). It is repeated only where its body can be: it has none, or GetBody, as
 // [http.NewRequest] sets it for the usual readers.
 //
 // The outcome is that of the response's head. Delays pass within the request's context; the Timeout of
@@ -21,7 +22,8 @@ type Transport struct {
 	Client *Client
 	// Base makes the requests; [http.DefaultTransport] where it is nil.
 	Base http.RoundTripper
-	// Dependency names what a request calls; its URL's host where it is nil.
+	// Dependency names what a request calls; its URL's host where it is nil, and the port unless that is
+	// the scheme's own.
 	Dependency func(*http.Request) string
 	// Options hold for each request, behind those of its method.
 	Options []CallOption
@@ -58,16 +60,26 @@ func (t *Transport) base() http.RoundTripper {
 
 func (t *Transport) dependency(request *http.Request) string {
 	if t.Dependency == nil {
-		// An IPv6 address stands in brackets, which no name has.
-		return strings.NewReplacer("[", "", "]", "").Replace(request.URL.Host)
+		return nameOf(request.URL)
 	}
 	return t.Dependency(request)
+}
+
+// nameOf a dependency: the clients of all languages name it so, and share its breaker.
+func nameOf(url *url.URL) string {
+	// An IPv6 address stands in brackets, which no name has.
+	host, port := strings.ToLower(url.Hostname()), url.Port()
+	isUsual := port == "" || url.Scheme == "http" && port == "80" || url.Scheme == "https" && port == "443"
+	if isUsual {
+		return host
+	}
+	return host + ":" + port
 }
 
 func requestOptions(request *http.Request) []CallOption {
 	var options []CallOption
 	switch {
-	case request.Header.Get("Idempotency-Key") != "" || request.Header.Get("X-Idempotency-Key") != "":
+	case request.Header.Get("Idempotency-Key") != "":
 		options = append(options, setKeyed)
 	case isIdempotent(request.Method):
 		options = append(options, setIdempotent)

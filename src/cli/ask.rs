@@ -149,7 +149,7 @@ pub async fn run(context: &Context, args: AskArgs) -> Result<Exit, Failure> {
         Some(Verdict::Grant(_)) => Ok(Exit::Done),
         Some(Verdict::Denial(_)) => Ok(Exit::No),
         None => Err(Failure::Unreachable {
-            server: context.server.clone(),
+            server: context.server.to_string(),
             cause: "the answer decides nothing that this version understands".to_owned(),
         }),
     }

@@ -9,7 +9,6 @@ use std::{
 
 use clap::Args;
 use tokio::time::{Instant, sleep_until};
-use tonic::transport::Channel;
 
 use self::{
     load::{Load, Mode, Pacer, Reports},
@@ -177,14 +176,14 @@ async fn leg(context: &Context, args: &BenchArgs, mode: Mode) -> Result<Figures,
     if figures.requests == 0 {
         let codes: Vec<_> = figures.errors.keys().copied().collect();
         return Err(Failure::Unreachable {
-            server: context.server.clone(),
+            server: context.server.to_string(),
             cause: format!("no question was answered ({})", codes.join(", ")),
         });
     }
     Ok(figures)
 }
 
-async fn connect(context: &Context, connections: u32) -> Result<Vec<Channel>, Failure> {
+async fn connect(context: &Context, connections: u32) -> Result<Vec<connection::Route>, Failure> {
     let mut channels = Vec::new();
     for _ in 0..connections {
         channels.push(connection::connect(&context.server).await?);

@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, Notify};
 
 use self::lines::Seen;
 use super::{
-    Context, connection,
+    Context,
     escape::escape,
     exec::{
         child::{Signals, Stdout},
@@ -125,7 +125,7 @@ async fn check(
 }
 
 fn client(context: &Context, args: &CheckArgs) -> Result<Client, Failure> {
-    let endpoint = connection::endpoint(&context.server)?.uri().to_string();
+    let endpoint = context.server.endpoint()?.uri().to_string();
     let instance = args.instance.clone().unwrap_or_else(|| {
         let names = rustix::system::uname();
         names.nodename().to_string_lossy().into_owned()
@@ -136,7 +136,9 @@ fn client(context: &Context, args: &CheckArgs) -> Result<Client, Failure> {
         .service(&args.service)
         .instance(instance)
         .timeout(ASK_TIMEOUT);
-    builder
+    context
+        .server
+        .introduce(builder)
         .build()
         .map_err(|error| Failure::Usage(error.to_string()))
 }

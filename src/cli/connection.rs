@@ -9,12 +9,13 @@ use holdoff_client::proto::{
     operator_service_client::OperatorServiceClient,
 };
 use tokio::time::timeout;
-use tonic::{
-    Request, Response, Status,
-    transport::{Channel, Endpoint},
-};
+use tonic::{Request, Response, Status, transport::Endpoint};
 
 use super::exit::Failure;
+
+pub use credentials::{CredentialArgs, Route, Server};
+
+mod credentials;
 
 /// How long a connection may take to be there.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -28,25 +29,25 @@ const MAX_MESSAGE: usize = 32 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub struct Connection {
     server: String,
-    channel: Channel,
+    channel: Route,
 }
 
 impl Connection {
     /// # Errors
     /// [`Failure::Usage`] for what is no URL, [`Failure::Unreachable`] where nobody answers.
-    pub async fn open(server: &str) -> Result<Self, Failure> {
+    pub async fn open(server: &Server) -> Result<Self, Failure> {
         let channel = connect(server).await?;
         Ok(Self {
-            server: server.to_owned(),
+            server: server.to_string(),
             channel,
         })
     }
 
-    pub fn coordinator(&self) -> CoordinatorServiceClient<Channel> {
+    pub fn coordinator(&self) -> CoordinatorServiceClient<Route> {
         CoordinatorServiceClient::new(self.channel.clone())
     }
 
-    pub fn operator(&self) -> OperatorServiceClient<Channel> {
+    pub fn operator(&self) -> OperatorServiceClient<Route> {
         OperatorServiceClient::new(self.channel.clone()).max_decoding_message_size(MAX_MESSAGE)
     }
 
@@ -77,12 +78,13 @@ impl Connection {
 ///
 /// # Errors
 /// As [`Connection::open`].
-pub async fn connect(server: &str) -> Result<Channel, Failure> {
-    let connected = endpoint(server)?.connect().await;
-    connected.map_err(|error| Failure::Unreachable {
-        server: server.to_owned(),
+pub async fn connect(server: &Server) -> Result<Route, Failure> {
+    let connected = server.endpoint()?.connect().await;
+    let channel = connected.map_err(|error| Failure::Unreachable {
+        server: server.to_string(),
         cause: root_cause(&error),
-    })
+    })?;
+    Ok(server.route(channel))
 }
 
 /// A request that tells the service, too, how long we wait.
@@ -92,19 +94,19 @@ pub fn bounded<T>(message: T) -> Request<T> {
     request
 }
 
-/// Reads a server's address: `http://host:port`, or `host:port` alone.
+/// Reads a server's address: `http://host:port`, `https://host:port`, or `host:port` alone.
 ///
 /// # Errors
 /// [`Failure::Usage`] for what is neither.
-pub fn endpoint(server: &str) -> Result<Endpoint, Failure> {
+fn endpoint(server: &str) -> Result<Endpoint, Failure> {
     let refuse = |why: &str| Failure::Usage(format!("--server {server:?}: {why}"));
     let url = if server.contains("://") {
         server.to_owned()
     } else {
         format!("http://{server}")
     };
-    if !url.starts_with("http://") {
-        return Err(refuse("must begin with http://; there is no TLS yet"));
+    if !url.starts_with("http://") && !url.starts_with("https://") {
+        return Err(refuse("must begin with http:// or https://"));
     }
     let endpoint = Endpoint::from_shared(url)
         .map_err(|_| refuse("is no URL such as http://127.0.0.1:7460"))?;
@@ -136,14 +138,8 @@ mod tests {
         let uri = |server| endpoint(server).map(|endpoint| endpoint.uri().to_string());
         assert_eq!(uri("localhost:7460").unwrap(), "http://localhost:7460/");
         assert_eq!(uri("http://[::1]:1").unwrap(), "http://[::1]:1/");
-        for wrong in [
-            "https://h:1",
-            "http://h",
-            "h",
-            "",
-            "http:// h:1",
-            "tcp://h:1",
-        ] {
+        assert_eq!(uri("https://h:1").unwrap(), "https://h:1/");
+        for wrong in ["http://h", "h", "", "http:// h:1", "tcp://h:1"] {
             assert_eq!(uri(wrong).unwrap_err().code(), 2, "{wrong}");
         }
     }
@@ -153,7 +149,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let server = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);
-        let failure = Connection::open(&server).await.unwrap_err();
+        let failure = Connection::open(&Server::at(&server)).await.unwrap_err();
         assert_eq!(failure.code(), 3);
         assert!(failure.to_string().contains("refused"), "{failure}");
     }

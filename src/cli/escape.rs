@@ -57,7 +57,7 @@ fn replace(
 
 /// C0, DEL, C1, line and paragraph separators, marks that set the direction of text,
 /// characters of no width, and tags.
-fn is_unprintable(c: char) -> bool {
+pub fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(
             c,

@@ -66,7 +66,7 @@ pub async fn run(context: &Context, args: EventsArgs) -> Result<Exit, Failure> {
         .await?;
     output::print(&match context.format {
         Format::Json => output::json("ListEventsResponse", &answer),
-        Format::Table => list(context.ink, &answer),
+        Format::Table => list(context.ink, &context.namespace, args.limit, &answer),
     });
     Ok(Exit::Done)
 }
@@ -101,17 +101,62 @@ async fn follow(
 
 fn gone(context: &Context) -> Failure {
     Failure::Unreachable {
-        server: context.server.clone(),
+        server: context.server.to_string(),
         cause: "the service ended the stream".to_owned(),
     }
 }
 
-/// All of them, oldest first.
-pub fn list(ink: Ink, answer: &ListEventsResponse) -> String {
-    if answer.events.is_empty() {
-        return "No events.\n".to_owned();
+/// A line that says it all, then each of them, oldest first and in columns.
+pub fn list(ink: Ink, namespace: &str, limit: u32, answer: &ListEventsResponse) -> String {
+    let all = &answer.events;
+    let widths = Widths {
+        name: all
+            .iter()
+            .map(|event| name(event).chars().count())
+            .max()
+            .unwrap_or(0)
+            .min(40),
+        states: all
+            .iter()
+            .map(|event| states(event).chars().count())
+            .max()
+            .unwrap_or(0),
+    };
+    let lines = all.iter().map(|event| columns(ink, event, widths));
+    summary(namespace, limit, all) + &lines.collect::<String>()
+}
+
+/// `default: 3 events, 2026-11-30 19:15:43Z to 2026-11-30 19:20:00Z: 2 tripped, 1 reset.`
+fn summary(namespace: &str, limit: u32, all: &[Event]) -> String {
+    let namespace = escape(namespace);
+    let (Some(first), Some(last)) = (all.first(), all.last()) else {
+        return format!("{namespace}: no events.\n");
+    };
+    let mut kinds: Vec<(i32, usize)> = Vec::new();
+    for event in all {
+        match kinds.iter_mut().find(|(kind, _)| *kind == event.kind) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((event.kind, 1)),
+        }
     }
-    answer.events.iter().map(|event| line(ink, event)).collect()
+    // The most of them first; among equals as they came.
+    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let kinds: Vec<String> = kinds
+        .iter()
+        .map(|(kind, count)| format!("{count} {}", words::event(*kind)))
+        .collect();
+    let many = match all.len() {
+        1 => "1 event".to_owned(),
+        n if n >= limit as usize => format!("the newest {n} events (--limit)"),
+        n => format!("{n} events"),
+    };
+    let (first, last) = (time(first.time.as_ref()), time(last.time.as_ref()));
+    let when = if first == last {
+        first
+    } else {
+        format!("{first} to {last}")
+    };
+    format!("{namespace}: {many}, {when}: {}.\n\n", kinds.join(", "))
 }
 
 /// One that came, after a word on those that were lost.
@@ -130,19 +175,23 @@ pub fn followed(ink: Ink, message: &WatchEventsResponse) -> String {
 
 /// One event.
 pub fn line(ink: Ink, event: &Event) -> String {
+    columns(ink, event, Widths::default())
+}
+
+/// Of the columns that differ in width from event to event.
+#[derive(Clone, Copy, Default)]
+struct Widths {
+    name: usize,
+    states: usize,
+}
+
+fn columns(ink: Ink, event: &Event, widths: Widths) -> String {
     let what = ink.paint(tone(event), &format!("{:<17}", words::event(event.kind)));
     let mut text = format!("{}  {what}", time(event.time.as_ref()));
-    if !event.dependency.is_empty() {
-        text.push_str(&format!("  {}", escape(&event.dependency)));
-    } else if is_of_entry(event) {
-        text.push_str(&format!("  {DEFAULTS}"));
-    }
-    if event.from != event.to {
-        text.push_str(&format!(
-            "  {} → {}",
-            words::state(event.from),
-            words::state(event.to)
-        ));
+    for (cell, width) in [(name(event), widths.name), (states(event), widths.states)] {
+        if !cell.is_empty() || width > 0 {
+            text.push_str(&format!("  {cell:<width$}"));
+        }
     }
     if !event.detail.is_empty() {
         text.push_str(&format!("  {}", escape(&event.detail)));
@@ -151,6 +200,20 @@ pub fn line(ink: Ink, event: &Event) -> String {
         text.push_str(&format!("  (by {})", escape(&event.owner)));
     }
     text.trim_end().to_owned() + "\n"
+}
+
+fn name(event: &Event) -> String {
+    match event.dependency.is_empty() && is_of_entry(event) {
+        true => DEFAULTS.to_owned(),
+        false => escape(&event.dependency).into_owned(),
+    }
+}
+
+fn states(event: &Event) -> String {
+    match event.from == event.to {
+        true => String::new(),
+        false => format!("{} → {}", words::state(event.from), words::state(event.to)),
+    }
 }
 
 /// Whether it is of one entry of the policies, so that no name means the defaults.
@@ -174,7 +237,7 @@ pub fn time(at: Option<&Timestamp>) -> String {
         )
 }
 
-fn tone(event: &Event) -> Tone {
+pub fn tone(event: &Event) -> Tone {
     match event.kind() {
         EventKind::CheckUnhealthy => return Tone::Bad,
         EventKind::CheckHealthy => return Tone::Good,
@@ -225,15 +288,17 @@ mod tests {
             events: vec![tripped(), reset],
         };
         assert_eq!(
-            list(Ink::Plain, &answer),
+            list(Ink::Plain, "default", 100, &answer),
             "\
+default: 2 events, 2026-11-30 19:15:43Z: 1 tripped, 1 reset.
+
 2026-11-30 19:15:43Z  tripped            payments  closed → open  12 of 20 calls failed
-2026-11-30 19:15:43Z  reset              payments  forged\\nline  (by bob)
+2026-11-30 19:15:43Z  reset              payments                 forged\\nline  (by bob)
 "
         );
         assert_eq!(
-            list(Ink::Plain, &ListEventsResponse::default()),
-            "No events.\n"
+            list(Ink::Plain, "shop", 100, &ListEventsResponse::default()),
+            "shop: no events.\n"
         );
     }
 

@@ -15,7 +15,7 @@ use self::{
     stdin::{Stdin, StdinChoice},
 };
 use super::{
-    Context, connection,
+    Context,
     escape::escape,
     exit::{Exit, Failure},
     span,
@@ -144,7 +144,7 @@ pub async fn run(context: &Context, args: ExecArgs) -> Result<Exit, Failure> {
 }
 
 fn client(context: &Context, args: &ExecArgs) -> Result<Client, Failure> {
-    let endpoint = connection::endpoint(&context.server)?.uri().to_string();
+    let endpoint = context.server.endpoint()?.uri().to_string();
     let builder = Client::builder()
         .endpoints([endpoint.trim_end_matches('/')])
         .namespace(&context.namespace)
@@ -154,7 +154,9 @@ fn client(context: &Context, args: &ExecArgs) -> Result<Client, Failure> {
         Some(instance) => builder.instance(instance),
         None => builder,
     };
-    builder
+    context
+        .server
+        .introduce(builder)
         .build()
         .map_err(|error| Failure::Usage(error.to_string()))
 }

@@ -11,14 +11,21 @@ use super::{
 };
 use crate::{
     recording::{FILE_MIN, RecordingSettings},
-    settings::{Decisions, LogFormat, MetricsDependencies, ServeSettings, StoreSettings},
+    settings::{
+        ClientCertificates, Decisions, LogFormat, MetricsDependencies, ServeSettings,
+        StoreSettings, TlsSettings,
+    },
 };
+
+const RECORD_MAX: u64 = 256 * 1024 * 1024;
+const RECORD_FILES: u32 = 8;
 
 const EXAMPLES: &str = "\
 Examples:
   holdoff serve
   holdoff serve --policies policies.yaml --data-dir /var/lib/holdoff
   holdoff serve --listen 127.0.0.1:0 --http off
+  holdoff serve --listen 0.0.0.0:7460 --tls-cert server.pem --tls-key server.key --access access.yaml
   holdoff serve --record /var/lib/holdoff/recording --record-max 1GiB
   holdoff serve --store redis://store:6379
   holdoff serve --settings /etc/holdoff/settings.yaml
@@ -33,9 +40,13 @@ pub struct ServeArgs {
     /// Where gRPC listens; port 0 picks a free one and prints it
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7460", value_parser = address)]
     listen: SocketAddr,
-    /// Where /metrics, /healthz and /readyz are served; `off`: nowhere
+    /// Where the dashboard, /metrics, /healthz and /readyz are served; `off`: nowhere
     #[arg(long, value_name = "HOST:PORT|off", default_value = "127.0.0.1:7461", value_parser = address_or_off)]
     http: Http,
+    /// A name that browsers may know the dashboard by, besides localhost and the address; repeat
+    /// it, or separate them by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = host)]
+    http_host: Vec<String>,
     /// A policy file or a folder of them; it is read again when it changes
     #[arg(long, value_name = "PATH")]
     policies: Option<PathBuf>,
@@ -45,19 +56,48 @@ pub struct ServeArgs {
     /// Write down what happens, for `holdoff replay`, into this folder
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
-    /// How much is kept of that, all files together; the oldest goes first
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size::parse)]
-    record_max: u64,
-    /// In how many files; 2 to 1000
-    #[arg(long, value_name = "NUMBER", default_value_t = 8,
-          value_parser = clap::value_parser!(u32).range(2..=1_000))]
-    record_files: u32,
+    /// How much is kept of that, all files together, 256MiB unless said; the oldest goes first
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    record_max: Option<u64>,
+    /// In how many files, 8 unless said; 2 to 1000
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(2..=1_000))]
+    record_files: Option<u32>,
     /// Where the fleet's state is: `memory`, or a Valkey or Redis that replicas share, by its URL
     #[arg(long, value_name = "memory|URL", default_value = "memory", value_parser = store)]
     store: StoreSettings,
     /// How decisions are made over a store that replicas share; the same at all of them
     #[arg(long, value_name = "leased|strict", value_enum, default_value_t = Decisions::Strict)]
     store_decisions: Decisions,
+    /// The certificate of both ports, and those between it and its authority (PEM)
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_key",
+        help_heading = "Access"
+    )]
+    tls_cert: Option<PathBuf>,
+    /// Its private key (PEM); nobody else may be able to read the file
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_cert",
+        help_heading = "Access"
+    )]
+    tls_key: Option<PathBuf>,
+    /// The authorities of client certificates (PEM); clients are then asked for one
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_cert",
+        help_heading = "Access"
+    )]
+    tls_client_ca: Option<PathBuf>,
+    /// Whether a client without a certificate is let in
+    #[arg(long, value_enum, default_value_t = ClientCertificates::Required, help_heading = "Access")]
+    tls_clients: ClientCertificates,
+    /// Which tokens and certificates may do what; without it, everybody may do everything
+    #[arg(long, value_name = "FILE", help_heading = "Access")]
+    access: Option<PathBuf>,
     /// Allow addresses other than loopback although there is no TLS
     #[arg(long)]
     insecure: bool,
@@ -106,18 +146,38 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         if let Some(address) = address
             && !address.ip().is_loopback()
             && !args.insecure
+            && args.tls_cert.is_none()
         {
             return Err(Failure::Usage(format!(
                 "{flag} {address}: others can reach this address and there is no TLS; \
-                 listen on 127.0.0.1, or say --insecure"
+                 listen on 127.0.0.1, give --tls-cert and --tls-key, or say --insecure"
             )));
         }
     }
+    let tls = args
+        .tls_cert
+        .zip(args.tls_key)
+        .map(|(cert, key)| TlsSettings {
+            cert,
+            key,
+            client_ca: args.tls_client_ca,
+            clients: args.tls_clients,
+        });
     let record = args.record.map(|folder| RecordingSettings {
         folder,
-        max_bytes: args.record_max,
-        files: args.record_files,
+        max_bytes: args.record_max.unwrap_or(RECORD_MAX),
+        files: args.record_files.unwrap_or(RECORD_FILES),
     });
+    if record.is_none() {
+        let given = [
+            ("--record-max", args.record_max.is_some()),
+            ("--record-files", args.record_files.is_some()),
+        ];
+        if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+            let why = format!("{flag}: nothing is recorded without --record DIR");
+            return Err(Failure::Usage(why));
+        }
+    }
     if let Some(record) = &record {
         check_recording(record)?;
     }
@@ -125,6 +185,7 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         record,
         listen: args.listen,
         http,
+        http_hosts: args.http_host,
         policies: args.policies,
         data_dir: args.data_dir,
         store: match args.store {
@@ -133,6 +194,8 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
             }
             StoreSettings::Memory => StoreSettings::Memory,
         },
+        tls,
+        access: args.access,
         insecure: args.insecure,
         workers: args.workers.unwrap_or(defaults.workers),
         drain: args.drain,
@@ -189,7 +252,7 @@ fn store(text: &str) -> Result<StoreSettings, String> {
     }
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub fn address(text: &str) -> Result<SocketAddr, String> {
     let numeric = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),
         None => text.to_owned(),
@@ -199,10 +262,20 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| "is no address such as 127.0.0.1:7460 or [::1]:7460".to_owned())
 }
 
-fn address_or_off(text: &str) -> Result<Http, String> {
+pub fn address_or_off(text: &str) -> Result<Http, String> {
     match text {
         "off" => Ok(Http::Off),
         text => address(text).map(Http::At),
+    }
+}
+
+fn host(text: &str) -> Result<String, String> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'.';
+    match !text.is_empty() && text.len() <= 253 && text.bytes().all(allowed) {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("is no host name such as holdoff.example.org; leave out scheme and port".to_owned())
+        }
     }
 }
 

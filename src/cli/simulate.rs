@@ -35,6 +35,10 @@ Where the scenario has assertions, each is printed with the value found.
 Exit codes: 0 done, and every assertion holds; 1 one does not; 2 wrong use, or a scenario or policy that
 cannot be read.";
 
+/// A variable of its own: a plain `simulate` shows the scenario's published figures wherever
+/// `HOLDOFF_POLICY_FILES` is set for `policy check`.
+const VARIABLE: &str = "HOLDOFF_SIMULATE_POLICIES";
+
 /// A run that takes longer than this is shown to go on.
 const BAR_AFTER_MS: u128 = 500;
 const BAR_STEPS: u64 = 1_000;
@@ -53,7 +57,7 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "scenario")]
     show: Option<String>,
     /// The policy of holdoff, from a policy file or a folder of them; without it, the scenario's
-    #[arg(long, value_name = "PATH", env = "HOLDOFF_POLICY_FILES")]
+    #[arg(long, value_name = "PATH", env = VARIABLE)]
     policies: Option<PathBuf>,
     /// Whose policy, in --namespace; without it, the namespace's defaults
     #[arg(long, value_name = "NAME", requires = "policies")]
@@ -118,7 +122,7 @@ pub fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failure> {
     print(context, &results, &chosen.from);
     // The page comes last: what was found is not lost where it cannot be written.
     if let Some(path) = &args.report {
-        std::fs::write(path, report::html(&results))
+        std::fs::write(path, report::html(&results, &chosen.from))
             .map_err(|error| Failure::Usage(format!("--report {}: {error}", path.display())))?;
     }
     Ok(match results.all_hold() {

@@ -95,7 +95,7 @@ async fn one(context: &Context, connection: &Connection, name: String) -> Result
 pub fn shown(context: &Context, dependency: &Dependency) -> String {
     match context.format {
         Format::Json => output::json("Dependency", dependency),
-        Format::Table => card(context.ink, dependency),
+        Format::Table => card(context.ink, jiff::Timestamp::now(), dependency),
     }
 }
 
@@ -130,16 +130,30 @@ async fn many(
     }
     output::print(&match context.format {
         Format::Json => output::json("ListDependenciesResponse", &page),
-        Format::Table => list(context.ink, &page),
+        Format::Table => list(
+            context.ink,
+            &context.namespace,
+            jiff::Timestamp::now(),
+            page,
+        ),
     });
     Ok(Exit::Done)
 }
 
-/// The table.
-pub fn list(ink: Ink, page: &ListDependenciesResponse) -> String {
+/// A line that says it all, then the table: the worst first, so that what is pasted from its
+/// top into an incident channel is what matters.
+pub fn list(
+    ink: Ink,
+    namespace: &str,
+    now: jiff::Timestamp,
+    mut page: ListDependenciesResponse,
+) -> String {
+    let summary = summary(namespace, now, &page);
     if page.dependencies.is_empty() {
-        return "No dependencies.\n".to_owned();
+        return summary;
     }
+    // By name, as they come, within a state.
+    page.dependencies.sort_by_key(rank);
     let headings = [
         "NAME", "STATE", "SINCE", "FAILED", "BUDGET", "PROBES", "OVERRIDE", "WHY",
     ];
@@ -156,18 +170,74 @@ pub fn list(ink: Ink, page: &ListDependenciesResponse) -> String {
         ];
         (tone(d), cells)
     });
-    let mut text = output::table(ink, &headings, rows.collect());
+    let mut text = summary + "\n" + &output::table(ink, &headings, rows.collect());
     if !page.next_page_token.is_empty() {
         let shown = page.dependencies.len();
         text.push_str(&format!(
-            "The first {shown}; there are more: --all shows them.\n"
+            "The first {shown} by name; there are more: --all shows them.\n"
         ));
     }
     text
 }
 
+/// `default at 2026-11-30 19:15:43Z: 3 dependencies, 1 open, 2 closed.`
+fn summary(namespace: &str, now: jiff::Timestamp, page: &ListDependenciesResponse) -> String {
+    let all = &page.dependencies;
+    let more = if page.next_page_token.is_empty() {
+        ""
+    } else {
+        "the first "
+    };
+    let many = match all.len() {
+        0 => "no dependencies".to_owned(),
+        1 => "1 dependency".to_owned(),
+        n => format!("{n} dependencies"),
+    };
+    let mut states: Vec<(u8, i32, usize)> = Vec::new();
+    for d in all {
+        match states.iter_mut().find(|(_, state, _)| *state == d.state) {
+            Some((_, _, count)) => *count += 1,
+            None => states.push((state_rank(d.state()), d.state, 1)),
+        }
+    }
+    states.sort_unstable();
+    let counts = states
+        .iter()
+        .map(|(_, state, count)| format!(", {count} {}", words::state(*state)));
+    let (namespace, time) = (escape(namespace), utc(now));
+    format!(
+        "{namespace} at {time}: {more}{many}{}.\n",
+        counts.collect::<String>()
+    )
+}
+
+/// As `holdoff events` writes times.
+fn utc(at: jiff::Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+}
+
+fn rank(d: &Dependency) -> u8 {
+    let troubled = d.held_for.is_some() || is_unhealthy(d);
+    match d.state() {
+        BreakerState::Closed if troubled => 5,
+        state => state_rank(state),
+    }
+}
+
+fn state_rank(state: BreakerState) -> u8 {
+    match state {
+        BreakerState::Open => 0,
+        BreakerState::ForcedOpen => 1,
+        BreakerState::HalfOpen => 2,
+        BreakerState::Recovering => 3,
+        BreakerState::ForcedClosed => 4,
+        BreakerState::Closed => 6,
+        BreakerState::Unspecified => 7,
+    }
+}
+
 /// The card.
-pub fn card(ink: Ink, d: &Dependency) -> String {
+pub fn card(ink: Ink, now: jiff::Timestamp, d: &Dependency) -> String {
     let title = format!(
         "{} is {}",
         escape(&d.name),
@@ -175,7 +245,10 @@ pub fn card(ink: Ink, d: &Dependency) -> String {
     );
     let since = d.in_state_for.as_ref();
     let since = since.map_or_else(String::new, |span| {
-        format!(", for {} now", span::human(span::from_wire(span)))
+        let span = span::from_wire(span);
+        let began = now.checked_sub(span).map(utc);
+        let began = began.map_or_else(|_| String::new(), |at| format!(", since {at}"));
+        format!(", for {} now{began}", span::human(span))
     });
     let lines = output::card(&[
         ("why", escape(&d.detail).into_owned()),
@@ -226,7 +299,7 @@ pub fn card(ink: Ink, d: &Dependency) -> String {
 }
 
 /// Nothing where the policy plans no checks.
-fn checks(d: &Dependency) -> String {
+pub fn checks(d: &Dependency) -> String {
     let Some(check) = &d.check else {
         return String::new();
     };
@@ -251,16 +324,16 @@ fn checks(d: &Dependency) -> String {
     )
 }
 
-fn is_unhealthy(d: &Dependency) -> bool {
+pub fn is_unhealthy(d: &Dependency) -> bool {
     let check = d.check.as_ref();
     check.is_some_and(|check| check.verdict() == CheckVerdict::Unhealthy)
 }
 
-fn state_word(d: &Dependency) -> String {
+pub fn state_word(d: &Dependency) -> String {
     words::state(d.state)
 }
 
-fn tone(d: &Dependency) -> Tone {
+pub fn tone(d: &Dependency) -> Tone {
     match d.state() {
         BreakerState::Closed if d.held_for.is_some() || is_unhealthy(d) => Tone::Watch,
         BreakerState::Closed => Tone::Good,
@@ -272,7 +345,7 @@ fn tone(d: &Dependency) -> Tone {
     }
 }
 
-fn why(d: &Dependency) -> String {
+pub fn why(d: &Dependency) -> String {
     let held = d.held_for.as_ref().map(span::from_wire);
     let held = held.filter(|span| *span > Duration::ZERO);
     let mut why = Vec::new();
@@ -294,7 +367,7 @@ fn override_short(d: &Dependency) -> String {
     )
 }
 
-fn override_long(d: &Dependency) -> String {
+pub fn override_long(d: &Dependency) -> String {
     d.r#override.as_ref().map_or_else(String::new, |order| {
         let ends = order.expires_in.as_ref().map_or_else(
             || "until it is released".to_owned(),
@@ -309,7 +382,7 @@ fn override_long(d: &Dependency) -> String {
     })
 }
 
-fn shadow(d: &Dependency) -> String {
+pub fn shadow(d: &Dependency) -> String {
     match d.shadow_state() {
         BreakerState::Unspecified => String::new(),
         BreakerState::Closed
@@ -325,7 +398,7 @@ fn span_or_empty(span: Option<&prost_types::Duration>) -> String {
     span.map_or_else(String::new, |span| span::human(span::from_wire(span)))
 }
 
-fn times(count: u64) -> String {
+pub fn times(count: u64) -> String {
     match count {
         0 => "never".to_owned(),
         1 => "once".to_owned(),
@@ -333,7 +406,7 @@ fn times(count: u64) -> String {
     }
 }
 
-fn counted(count: u64, what: &str) -> String {
+pub fn counted(count: u64, what: &str) -> String {
     match count {
         1 => format!("1 {what}"),
         n => format!("{n} {what}s"),
@@ -358,6 +431,10 @@ mod tests {
 
     fn wire(seconds: i64) -> Option<prost_types::Duration> {
         Some(prost_types::Duration { seconds, nanos: 0 })
+    }
+
+    fn at() -> jiff::Timestamp {
+        jiff::Timestamp::from_second(1_796_066_143).unwrap()
     }
 
     fn open() -> Dependency {
@@ -402,21 +479,28 @@ mod tests {
     #[test]
     fn the_table_shows_each_dependency_on_a_line() {
         let page = ListDependenciesResponse {
-            dependencies: vec![open(), forced()],
+            dependencies: vec![forced(), open()],
             next_page_token: "x".into(),
         };
         assert_eq!(
-            list(Ink::Plain, &page),
+            list(Ink::Plain, "default", at(), page),
             "\
+default at 2026-11-30 19:15:43Z: the first 2 dependencies, 1 open, 1 forced-open.
+
 NAME             STATE        SINCE     FAILED  BUDGET  PROBES  OVERRIDE         WHY
 payments         open         3 m 12 s  60 %    4       1       -                12 of 20 calls failed
 search\\u{1b}[2J  forced-open  1 m       0 %     0       0       alice, 9 m left  forced by alice: migration
-The first 2; there are more: --all shows them.
+The first 2 by name; there are more: --all shows them.
 "
         );
         assert_eq!(
-            list(Ink::Plain, &ListDependenciesResponse::default()),
-            "No dependencies.\n"
+            list(
+                Ink::Plain,
+                "shop",
+                at(),
+                ListDependenciesResponse::default()
+            ),
+            "shop at 2026-11-30 19:15:43Z: no dependencies.\n"
         );
     }
 
@@ -437,7 +521,7 @@ The first 2; there are more: --all shows them.
 
     #[test]
     fn health_checks_are_a_line_of_the_card_and_a_word_in_the_table_where_they_fail() {
-        let card_ = card(Ink::Plain, &checked(CheckVerdict::Unhealthy));
+        let card_ = card(Ink::Plain, at(), &checked(CheckVerdict::Unhealthy));
         let line = "  health checks   unhealthy; the last result 3.0 s ago, 3 failures in a row; \
                     12 checkers every 10 s, 1 running, the next in 2.0 s\n";
         assert!(card_.contains(line), "{card_}");
@@ -453,7 +537,7 @@ The first 2; there are more: --all shows them.
             }),
             ..open()
         };
-        let card = card(Ink::Plain, &before);
+        let card = card(Ink::Plain, at(), &before);
         let line = "unknown; no result yet; 0 checkers every 10 s, 0 running\n";
         assert!(card.contains(line), "{card}");
     }
@@ -461,9 +545,9 @@ The first 2; there are more: --all shows them.
     #[test]
     fn the_card_says_all_that_is_known() {
         assert_eq!(
-            card(Ink::Plain, &open()),
+            card(Ink::Plain, at(), &open()),
             "\
-payments is open, for 3 m 12 s now
+payments is open, for 3 m 12 s now, since 2026-11-30 19:12:31Z
   why             12 of 20 calls failed
   first probe in  8.0 s
   failed          60 % of the last calls
@@ -476,7 +560,7 @@ payments is open, for 3 m 12 s now
   namespace       default
 "
         );
-        let card = card(Ink::Plain, &forced());
+        let card = card(Ink::Plain, at(), &forced());
         assert!(
             card.contains("override        forced open by alice: migration (9 m left)\n"),
             "{card}"

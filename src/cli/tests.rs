@@ -265,6 +265,47 @@ fn the_settings_file_is_found_before_the_line_is_parsed() {
 }
 
 #[test]
+fn a_plain_simulate_is_not_told_of_policies_by_the_variable_of_the_others() {
+    each_command(&command(), &mut |command| {
+        let policies = command
+            .get_arguments()
+            .find(|arg| arg.get_long() == Some("policies"));
+        let env = policies.and_then(|arg| arg.get_env());
+        if let Some(env) = env {
+            let is_own = env == "HOLDOFF_SIMULATE_POLICIES";
+            assert_eq!(is_own, command.get_name() == "simulate", "{env:?}");
+        }
+    });
+}
+
+#[test]
+fn settings_of_a_recording_without_a_recording_are_wrong_use() {
+    let settings = |file: &str, line: &str| {
+        let command = match file {
+            "" => command(),
+            file => with_file(file).unwrap(),
+        };
+        let parsed = cli(command, line).unwrap();
+        let Command::Serve(args) = parsed.command else {
+            panic!("{line}")
+        };
+        serve::settings(args).map(|settings| settings.record)
+    };
+    for flag in ["--record-max 1GiB", "--record-files 3"] {
+        let refused = settings("", &format!("holdoff serve {flag}")).unwrap_err();
+        assert_eq!(refused.code(), 2);
+    }
+    assert_eq!(
+        settings("serve:\n  record-max: 1GiB\n", "holdoff serve")
+            .unwrap_err()
+            .code(),
+        2
+    );
+    let record = settings("", "holdoff serve --record d").unwrap().unwrap();
+    assert_eq!((record.max_bytes, record.files), (256 << 20, 8));
+}
+
+#[test]
 fn which_dependencies_have_metrics_is_one_of_three_things() {
     let settings = |line: &str| match cli(command(), line).unwrap().command {
         Command::Serve(args) => serve::settings(args).unwrap().metrics_dependencies,

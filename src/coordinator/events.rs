@@ -134,6 +134,12 @@ impl Events {
         }
     }
 
+    /// The number of the newest event; 0: there was none.
+    pub fn newest(&self) -> u64 {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.newest
+    }
+
     /// The remembered events that `wanted` names, oldest first, and what comes after them.
     pub fn listen(
         &self,

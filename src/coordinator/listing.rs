@@ -146,10 +146,10 @@ impl<S: Store> Coordinator<S> {
         let in_force = self.policies.in_force();
         let settings = in_force.set.namespace(key.namespace);
         let settings = settings.ok_or(Refusal::UnknownNamespace(key.namespace.to_owned()))?;
-        if !settings
-            .names()
-            .iter()
-            .any(|name| **name == *key.dependency)
+        let names = settings.names();
+        if names
+            .binary_search_by(|name| (**name).cmp(key.dependency))
+            .is_err()
         {
             return Err(Refusal::UnknownDependency {
                 namespace: key.namespace.to_owned(),
@@ -190,7 +190,7 @@ impl<S: Store> Coordinator<S> {
 
     /// A trip is listed only when it is durable. While the disk is in trouble, or hangs, it is
     /// listed all the same: hiding it would help nobody.
-    async fn durable_so_far(&self) {
+    pub async fn durable_so_far(&self) {
         let flushed = self.durable.flushed();
         let _ = tokio::time::timeout(super::operators::DURABLE_WITHIN, flushed).await;
     }
@@ -212,7 +212,7 @@ impl Filter<'_> {
     }
 }
 
-fn shown(slot: &Slot, context: &Context) -> Shown {
+pub(super) fn shown(slot: &Slot, context: &Context) -> Shown {
     Shown {
         namespace: slot.name.namespace.to_string(),
         name: slot.name.dependency.to_string(),

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use holdoff_decision::{
-    Context, Policy, Record, Sample, Time,
+    Answer, Ask, Context, Policy, Record, Sample, Time,
     operate::{self, Checkpoint},
     record::Override,
 };
 
-use super::{Coordinator, Event, EventKind};
+use super::{Caller, Coordinator, Event, EventKind};
 use crate::{
     candidate::{Before, Happening, Opening, Shadow},
     clock,
@@ -70,6 +70,26 @@ impl<S: Store> Coordinator<S> {
             record: Before::of(&slot.policy, &slot.record, caller, context),
             checkpoint: recorded.then(|| operate::checkpoint(&slot.record, context.now)),
         })
+    }
+
+    /// Called once the question of `asked`'s caller is answered.
+    pub(super) fn observe_asked(
+        &self,
+        id: DependencyId,
+        slot: &mut Slot,
+        (ask, caller): (&Ask, Caller<'_>),
+        answer: &Answer,
+        before: &Watched,
+        context: &Context,
+    ) {
+        let service = self.permits.hash(caller.service);
+        let asked = Happening::Asked {
+            ask: Ask { service, ..*ask },
+            verdict: answer.verdict,
+            previous: answer.previous,
+            before: before.record,
+        };
+        self.observe(id, slot, asked, before, context);
     }
 
     pub(super) fn observe(

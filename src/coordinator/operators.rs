@@ -12,12 +12,12 @@ use holdoff_decision::{
 
 use super::{
     Actor, Coordinator, Event, EventKind, Key, Refusal, Shown, Who, candidates::Candidate,
-    observing::Ordered, policies::InForce,
+    checked_policy::not_checked, observing::Ordered, policies::InForce,
 };
 use crate::{
     durable::{self, AuditEntry, AuditRecord, Change, DurableError, StoredPolicy, TimeLeft},
     permit::DependencyId,
-    policy::{EntryView, Explained, Finding, Overlay, PolicySet, Traffic, watch::Reading},
+    policy::{EntryView, Explained, Finding, Overlay, watch::Reading},
     store::{Slot, Store, StoreError, by_fleet, by_here},
     telemetry::{Counter, Refused, Timed},
 };
@@ -304,22 +304,6 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    /// Checks a whole policy file: what would be refused, or else what cannot work.
-    pub async fn check_policy(&self, document: String, traffic: Traffic) -> Vec<Finding> {
-        let source = crate::policy::Source {
-            name: "document".into(),
-            text: document,
-        };
-        // On a thread of its own: it runs the rules over minutes of stated traffic.
-        let checked = tokio::task::spawn_blocking(move || {
-            match PolicySet::load(std::slice::from_ref(&source), &[]) {
-                Ok(set) => crate::policy::check(&set, &traffic),
-                Err(findings) => findings,
-            }
-        });
-        checked.await.unwrap_or_else(not_checked)
-    }
-
     /// A page of audit records.
     ///
     /// # Errors
@@ -456,11 +440,6 @@ pub(super) async fn load(
     let loaded =
         tokio::task::spawn_blocking(move || InForce::load(sources, overlays, candidates)).await;
     loaded.unwrap_or_else(|failed| Err(not_checked(failed)))
-}
-
-fn not_checked(failed: tokio::task::JoinError) -> Vec<Finding> {
-    let message = format!("not checked: {failed}");
-    vec![Finding::of_file(crate::policy::API, message)]
 }
 
 fn durable_key(key: Key<'_>) -> durable::Key {

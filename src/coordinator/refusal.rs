@@ -1,6 +1,12 @@
 //! Why there is no decision. A denial is not among these: it is an answer.
 
-use crate::{durable::DurableError, policy::Finding, store::StoreError};
+use super::{Coordinator, Key};
+use crate::{
+    durable::DurableError,
+    policy::Finding,
+    store::{Store, StoreError},
+    telemetry::{Counter, Refused},
+};
 
 /// Why a request was not carried out. Nothing was changed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -37,6 +43,10 @@ pub enum Refusal {
     Store(StoreError),
     #[error(transparent)]
     Durable(#[from] DurableError),
+    #[error(
+        "not checked within {0:?}; state traffic of fewer dependencies, or check it with `holdoff policy check`"
+    )]
+    CheckTooSlow(std::time::Duration),
     #[error("not durable within {0:?}")]
     TooSlow(std::time::Duration),
 }
@@ -52,5 +62,34 @@ impl Refusal {
             field: field.into(),
             problem: problem.into(),
         }
+    }
+}
+
+impl<S: Store> Coordinator<S> {
+    /// What a store says, in the words of who asked; and counts it.
+    pub(super) fn explain(&self, error: StoreError, key: Key<'_>) -> Refusal {
+        let (refused, refusal) = match error {
+            StoreError::Unknown if self.policies.has_namespace(key.namespace) => (
+                Refused::UnknownDependency,
+                Refusal::UnknownDependency {
+                    namespace: key.namespace.to_owned(),
+                    dependency: key.dependency.to_owned(),
+                },
+            ),
+            StoreError::Unknown => (
+                Refused::UnknownNamespace,
+                Refusal::UnknownNamespace(key.namespace.to_owned()),
+            ),
+            full @ StoreError::NamespaceFull { .. } => {
+                (Refused::NamespaceFull, Refusal::Store(full))
+            }
+            full @ StoreError::NamespacesFull { .. } => {
+                (Refused::NamespacesFull, Refusal::Store(full))
+            }
+            full @ StoreError::Full { .. } => (Refused::Full, Refusal::Store(full)),
+            away @ StoreError::Unavailable(_) => (Refused::StoreUnavailable, Refusal::Store(away)),
+        };
+        self.telemetry.add(Counter::Refused(refused));
+        refusal
     }
 }

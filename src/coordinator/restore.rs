@@ -80,6 +80,7 @@ impl<S: Store> Coordinator<S> {
             watchers: Default::default(),
             expiries: Mutex::default(),
             telemetry: Default::default(),
+            traffic: Default::default(),
             candidates: AtomicU64::new(first_number),
             trials: Default::default(),
             recorder: None,

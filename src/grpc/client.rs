@@ -6,6 +6,7 @@ use tokio::sync::watch::Receiver;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
+    admission::Guard,
     answer,
     ending::Ending,
     read, session,
@@ -13,6 +14,7 @@ use super::{
     status,
 };
 use crate::{
+    access::{Access, Method},
     coordinator::Coordinator,
     proto::{
         AcquireRequest, AcquireResponse, PlanCheckRequest, PlanCheckResponse, ReportRequest,
@@ -25,13 +27,19 @@ use crate::{
 #[derive(Debug)]
 pub struct ClientHandler<S> {
     coordinator: Arc<Coordinator<S>>,
+    access: Arc<Access>,
     stopped: Receiver<bool>,
 }
 
 impl<S> ClientHandler<S> {
-    pub fn new(coordinator: Arc<Coordinator<S>>, stopped: Receiver<bool>) -> Self {
+    pub fn new(
+        coordinator: Arc<Coordinator<S>>,
+        access: Arc<Access>,
+        stopped: Receiver<bool>,
+    ) -> Self {
         Self {
             coordinator,
+            access,
             stopped,
         }
     }
@@ -46,8 +54,16 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
         request: Request<AcquireRequest>,
     ) -> Result<Response<AcquireResponse>, Status> {
         let unsaid = read::Defaults::default();
+        let guard = Guard::of(&self.access, request.extensions())?;
         let origin = Origin::Rpc(request.metadata());
-        let answered = acquire(&self.coordinator, request.get_ref(), &unsaid, origin).await?;
+        let answered = acquire(
+            &self.coordinator,
+            &guard,
+            request.get_ref(),
+            &unsaid,
+            origin,
+        )
+        .await?;
         Ok(Response::new(answered))
     }
 
@@ -56,8 +72,16 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
         request: Request<ReportRequest>,
     ) -> Result<Response<ReportResponse>, Status> {
         let unsaid = read::Defaults::default();
+        let guard = Guard::of(&self.access, request.extensions())?;
         let origin = Origin::Rpc(request.metadata());
-        let answered = report(&self.coordinator, request.get_ref(), &unsaid, origin).await?;
+        let answered = report(
+            &self.coordinator,
+            &guard,
+            request.get_ref(),
+            &unsaid,
+            origin,
+        )
+        .await?;
         Ok(Response::new(answered))
     }
 
@@ -65,6 +89,8 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
         &self,
         request: Request<PlanCheckRequest>,
     ) -> Result<Response<PlanCheckResponse>, Status> {
+        let guard = Guard::of(&self.access, request.extensions())?;
+        guard.admit(Method::PlanCheck, &request.get_ref().namespace)?;
         let planned = async {
             let ask = read::check_ask(request.get_ref())?;
             self.coordinator.plan_check(ask).await
@@ -78,20 +104,24 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
         request: Request<Streaming<SessionRequest>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
         let coordinator = Arc::clone(&self.coordinator);
-        let answers = session::serve(coordinator, request.into_inner());
-        Ok(Response::new(Ending::new(answers, self.stopped.clone())))
+        let guard = Guard::of(&self.access, request.extensions())?;
+        let (lapse, guard) = (guard.lapse(), guard.into_owned());
+        let answers = session::serve(coordinator, guard, request.into_inner());
+        let answers = Ending::new(answers, self.stopped.clone(), lapse);
+        Ok(Response::new(answers))
     }
 }
 
 /// Answers a question, under a span where somebody wants one.
 pub(super) async fn acquire<S: Store>(
     coordinator: &Coordinator<S>,
+    guard: &Guard<'_>,
     request: &AcquireRequest,
     defaults: &read::Defaults,
     origin: Origin<'_>,
 ) -> Result<AcquireResponse, Status> {
     let span = span::begin(coordinator.telemetry(), &span::ACQUIRE, origin);
-    let answered = decide(coordinator, request, defaults).await;
+    let answered = decide(coordinator, guard, request, defaults).await;
     if span.is_wanted() {
         span::end_acquire(span, request, defaults, answered.as_ref());
     }
@@ -101,12 +131,13 @@ pub(super) async fn acquire<S: Store>(
 /// As [`acquire`].
 pub(super) async fn report<S: Store>(
     coordinator: &Coordinator<S>,
+    guard: &Guard<'_>,
     request: &ReportRequest,
     defaults: &read::Defaults,
     origin: Origin<'_>,
 ) -> Result<ReportResponse, Status> {
     let span = span::begin(coordinator.telemetry(), &span::REPORT, origin);
-    let answered = take(coordinator, request, defaults).await;
+    let answered = take(coordinator, guard, request, defaults).await;
     if span.is_wanted() {
         span::end_report(span, request, defaults, answered.as_ref());
     }
@@ -115,9 +146,12 @@ pub(super) async fn report<S: Store>(
 
 async fn decide<S: Store>(
     coordinator: &Coordinator<S>,
+    guard: &Guard<'_>,
     request: &AcquireRequest,
     defaults: &read::Defaults,
 ) -> Result<AcquireResponse, Status> {
+    let namespace = defaults.namespace(&request.namespace);
+    guard.admit(Method::Acquire, namespace)?;
     let inquiry = read::inquiry(request, defaults).map_err(|refusal| status::of(&refusal))?;
     let decision = coordinator
         .acquire(&inquiry)
@@ -128,14 +162,12 @@ async fn decide<S: Store>(
 
 async fn take<S: Store>(
     coordinator: &Coordinator<S>,
+    guard: &Guard<'_>,
     request: &ReportRequest,
     defaults: &read::Defaults,
 ) -> Result<ReportResponse, Status> {
-    let namespace = if request.namespace.is_empty() {
-        &defaults.namespace
-    } else {
-        &request.namespace
-    };
+    let namespace = defaults.namespace(&request.namespace);
+    guard.admit(Method::Report, namespace)?;
     let read = || {
         let namespace = read::namespace(namespace)?;
         let caller = read::caller(request.caller.as_ref(), defaults)?;

@@ -2,57 +2,91 @@
 //! protobuf's JSON mapping, for shells and languages without gRPC.
 //!
 //! What is denied is answered 200, since a denial is an answer; an error is google.rpc.Status
-//! as JSON under the HTTP status of its code. A body must say that it is JSON: what a foreign
-//! page can make a browser send without asking first is refused by that.
+//! as JSON under the HTTP status of its code. No page in a browser asks here: a body must say
+//! that it is JSON, which a foreign page cannot send without asking first, and a request with an
+//! `Origin` is refused, which one under a name that was rebound to this address sends.
 
 use std::sync::Arc;
 
 use axum::{
-    Router,
     body::Bytes,
     extract::{DefaultBodyLimit, State, rejection::BytesRejection},
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{Extensions, HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
-    routing::post,
+    routing::{MethodRouter, post},
 };
 use prost::Message;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use super::{MESSAGE_MAX, client, read::Defaults, span::Origin, status};
-use crate::{coordinator::Coordinator, proto, store::Store};
+use super::{MESSAGE_MAX, admission::Guard, client, read::Defaults, span::Origin, status};
+use crate::{
+    access::{Access, Method, Page, Refusal},
+    coordinator::Coordinator,
+    proto,
+    store::Store,
+};
 
-/// The routes, for whoever serves HTTP.
-pub fn routes<S: Store>(coordinator: Arc<Coordinator<S>>) -> Router {
-    Router::new()
-        .route("/v1/acquire", post(acquire::<S>).fallback(only_post))
-        .route("/v1/report", post(report::<S>).fallback(only_post))
-        .layer(DefaultBodyLimit::max(MESSAGE_MAX))
-        .with_state(coordinator)
+/// What the pages are answered from.
+struct Served<S> {
+    coordinator: Arc<Coordinator<S>>,
+    access: Arc<Access>,
+}
+
+/// The pages, for whoever serves HTTP. Who may ask here is who may ask over gRPC.
+pub fn pages<S: Store>(coordinator: &Arc<Coordinator<S>>, access: &Arc<Access>) -> Vec<Page> {
+    let served = Arc::new(Served {
+        coordinator: Arc::clone(coordinator),
+        access: Arc::clone(access),
+    });
+    let page = |path, method: Method, handler: MethodRouter<Arc<Served<S>>>| {
+        let handler = handler
+            .fallback(only_post)
+            .layer(DefaultBodyLimit::max(MESSAGE_MAX))
+            .with_state(Arc::clone(&served));
+        Page::new(path, method.needs(), handler).refusing_by(refused)
+    };
+    vec![
+        page("/v1/acquire", Method::Acquire, post(acquire::<S>)),
+        page("/v1/report", Method::Report, post(report::<S>)),
+    ]
+}
+
+/// Who may not ask is told as gRPC tells it.
+fn refused(refusal: &Refusal) -> Response {
+    let status = match refusal {
+        Refusal::Unauthenticated(refused) => status::unauthenticated(*refused),
+        Refusal::Forbidden(forbidden) => status::forbidden(forbidden),
+    };
+    Refused::from(status).into_response()
 }
 
 async fn acquire<S: Store>(
-    State(coordinator): State<Arc<Coordinator<S>>>,
+    State(served): State<Arc<Served<S>>>,
+    extensions: Extensions,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
     let answered = async {
         let request: proto::AcquireRequest = message("AcquireRequest", &headers, body)?;
-        let origin = Origin::Http(&headers);
-        Ok(client::acquire(&coordinator, &request, &Defaults::default(), origin).await?)
+        let guard = Guard::of(&served.access, &extensions)?;
+        let (unsaid, origin) = (Defaults::default(), Origin::Http(&headers));
+        Ok(client::acquire(&served.coordinator, &guard, &request, &unsaid, origin).await?)
     };
     written("AcquireResponse", answered.await)
 }
 
 async fn report<S: Store>(
-    State(coordinator): State<Arc<Coordinator<S>>>,
+    State(served): State<Arc<Served<S>>>,
+    extensions: Extensions,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Response {
     let answered = async {
         let request: proto::ReportRequest = message("ReportRequest", &headers, body)?;
-        let origin = Origin::Http(&headers);
-        Ok(client::report(&coordinator, &request, &Defaults::default(), origin).await?)
+        let guard = Guard::of(&served.access, &extensions)?;
+        let (unsaid, origin) = (Defaults::default(), Origin::Http(&headers));
+        Ok(client::report(&served.coordinator, &guard, &request, &unsaid, origin).await?)
     };
     written("ReportResponse", answered.await)
 }
@@ -105,6 +139,9 @@ fn message<M: Message + Default>(
     headers: &HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<M, Refused> {
+    if headers.contains_key(header::ORIGIN) {
+        return Err(status::from_a_page().into());
+    }
     let said = headers.get(header::CONTENT_TYPE);
     if !said.is_some_and(is_json) {
         let said = said.map_or("none", |said| said.to_str().unwrap_or("unreadable"));

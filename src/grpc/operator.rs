@@ -3,16 +3,19 @@
 mod asked;
 mod candidates;
 mod checked;
+mod entered;
+mod happenings;
 
-use std::{future::Future, sync::Arc, time::SystemTime};
+use std::{future::Future, sync::Arc};
 
 use tokio::sync::watch::Receiver;
 use tonic::{Request, Response, Status};
 
 use self::asked::{actor, after_policy, key, page_size, policy_token, selector};
-use super::{ending::Ending, read, shown, status, watch};
+use super::{admission::Guard, ending::Ending, read, shown, status, watch};
 use crate::{
-    coordinator::{Coordinator, Event, Filter, Refusal, Shown},
+    access::Access,
+    coordinator::{Coordinator, Filter, Refusal, Shown},
     durable::DurableError,
     proto::{self, operator_service_server::OperatorService},
     store::Store,
@@ -27,19 +30,25 @@ const FILE_MAX: usize = 200 * 1024;
 #[derive(Debug)]
 pub struct OperatorHandler<S> {
     coordinator: Arc<Coordinator<S>>,
+    access: Arc<Access>,
     stopped: Receiver<bool>,
 }
 
 impl<S> OperatorHandler<S> {
-    pub fn new(coordinator: Arc<Coordinator<S>>, stopped: Receiver<bool>) -> Self {
+    pub fn new(
+        coordinator: Arc<Coordinator<S>>,
+        access: Arc<Access>,
+        stopped: Receiver<bool>,
+    ) -> Self {
         Self {
             coordinator,
+            access,
             stopped,
         }
     }
 
-    fn ending<Inner>(&self, inner: Inner) -> Ending<Inner> {
-        Ending::new(inner, self.stopped.clone())
+    fn ending<Inner>(&self, inner: Inner, guard: &Guard<'_>) -> Ending<Inner> {
+        Ending::new(inner, self.stopped.clone(), guard.lapse())
     }
 }
 
@@ -74,14 +83,15 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::ListDependenciesRequest>,
     ) -> Answer<proto::ListDependenciesResponse> {
-        answer(self.list(request.get_ref()).await)
+        let (request, _) = self.enter(request)?;
+        answer(self.list(&request).await)
     }
 
     async fn get_dependency(
         &self,
         request: Request<proto::GetDependencyRequest>,
     ) -> Answer<proto::GetDependencyResponse> {
-        let request = request.get_ref();
+        let (request, _) = self.enter(request)?;
         let shown = async {
             self.coordinator
                 .get(key(&request.namespace, &request.dependency)?)
@@ -96,39 +106,41 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::WatchDependenciesRequest>,
     ) -> Answer<Self::WatchDependenciesStream> {
+        let (request, guard) = self.enter(request)?;
         let proto::WatchDependenciesRequest {
             namespace,
             name_prefix,
-        } = request.into_inner();
+        } = request;
         let checked = self.existing(&namespace).map(str::to_owned);
         let coordinator = Arc::clone(&self.coordinator);
-        answer(
-            checked.map(|namespace| {
-                self.ending(watch::dependencies(coordinator, namespace, name_prefix))
-            }),
-        )
+        answer(checked.map(|namespace| {
+            let changes = watch::dependencies(coordinator, namespace, name_prefix);
+            self.ending(changes, &guard)
+        }))
     }
 
     async fn watch_events(
         &self,
         request: Request<proto::WatchEventsRequest>,
     ) -> Answer<Self::WatchEventsStream> {
-        let request = request.into_inner();
+        let (request, guard) = self.enter(request)?;
         let checked = self.event_filter(
+            &guard,
             &request.namespace,
             &request.dependency,
             request.since.as_ref(),
         );
         answer(checked.map(|(wanted, since)| {
             let replayed = wanted.clone();
-            self.ending(watch::events(
+            let events = watch::events(
                 Arc::clone(&self.coordinator),
                 // Without a span only what is to come is wanted.
                 move |event| {
                     since.is_some_and(|since| event.time >= since) && replayed.wants(event)
                 },
                 move |event| wanted.wants(event),
-            ))
+            );
+            self.ending(events, &guard)
         }))
     }
 
@@ -136,9 +148,10 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::ListEventsRequest>,
     ) -> Answer<proto::ListEventsResponse> {
-        let request = request.into_inner();
+        let (request, guard) = self.enter(request)?;
         let listed = page_size(request.page_size).and_then(|size| {
             let (wanted, since) = self.event_filter(
+                &guard,
                 &request.namespace,
                 &request.dependency,
                 request.since.as_ref(),
@@ -158,8 +171,8 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::SetOverrideRequest>,
     ) -> Answer<proto::SetOverrideResponse> {
-        let coordinator = Arc::clone(&self.coordinator);
-        let forced = carried_through(force(coordinator, request.into_inner())).await;
+        let (request, coordinator) = self.enter_change(request)?;
+        let forced = carried_through(force(coordinator, request)).await;
         answer(forced.map(|shown| proto::SetOverrideResponse {
             dependency: shown_now(&shown),
         }))
@@ -169,8 +182,7 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::ClearOverrideRequest>,
     ) -> Answer<proto::ClearOverrideResponse> {
-        let coordinator = Arc::clone(&self.coordinator);
-        let request = request.into_inner();
+        let (request, coordinator) = self.enter_change(request)?;
         let changed = carried_through(async move {
             let key = key(&request.namespace, &request.dependency)?;
             let actor = actor(&request.owner, &request.reason)?;
@@ -185,8 +197,7 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::ResetDependencyRequest>,
     ) -> Answer<proto::ResetDependencyResponse> {
-        let coordinator = Arc::clone(&self.coordinator);
-        let request = request.into_inner();
+        let (request, coordinator) = self.enter_change(request)?;
         let changed = carried_through(async move {
             let key = key(&request.namespace, &request.dependency)?;
             let actor = actor(&request.owner, &request.reason)?;
@@ -201,8 +212,7 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::ClearHoldRequest>,
     ) -> Answer<proto::ClearHoldResponse> {
-        let coordinator = Arc::clone(&self.coordinator);
-        let request = request.into_inner();
+        let (request, coordinator) = self.enter_change(request)?;
         let changed = carried_through(async move {
             let key = key(&request.namespace, &request.dependency)?;
             let actor = actor(&request.owner, &request.reason)?;
@@ -217,21 +227,23 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::ListAuditRequest>,
     ) -> Answer<proto::ListAuditResponse> {
-        answer(self.audit(request.get_ref()).await)
+        let (request, _) = self.enter(request)?;
+        answer(self.audit(&request).await)
     }
 
     async fn list_policies(
         &self,
         request: Request<proto::ListPoliciesRequest>,
     ) -> Answer<proto::ListPoliciesResponse> {
-        answer(self.policies(request.get_ref()))
+        let (request, _) = self.enter(request)?;
+        answer(self.policies(&request))
     }
 
     async fn get_policy(
         &self,
         request: Request<proto::GetPolicyRequest>,
     ) -> Answer<proto::GetPolicyResponse> {
-        let request = request.get_ref();
+        let (request, _) = self.enter(request)?;
         answer(
             key(&request.namespace, &request.dependency).and_then(|key| {
                 let (document, values) = self.coordinator.explain_policy(key)?;
@@ -252,16 +264,15 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::PutPolicyRequest>,
     ) -> Answer<proto::PutPolicyResponse> {
-        let coordinator = Arc::clone(&self.coordinator);
-        answer(carried_through(put(coordinator, request.into_inner())).await)
+        let (request, coordinator) = self.enter_change(request)?;
+        answer(carried_through(put(coordinator, request)).await)
     }
 
     async fn delete_policy(
         &self,
         request: Request<proto::DeletePolicyRequest>,
     ) -> Answer<proto::DeletePolicyResponse> {
-        let coordinator = Arc::clone(&self.coordinator);
-        let request = request.into_inner();
+        let (request, coordinator) = self.enter_change(request)?;
         let deleted = carried_through(async move {
             let namespace = read::namespace(&request.namespace)?;
             let actor = actor(&request.owner, &request.reason)?;
@@ -275,45 +286,48 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::CheckPolicyRequest>,
     ) -> Answer<proto::CheckPolicyResponse> {
-        answer(checked::check(&self.coordinator, request.into_inner()).await)
+        let (request, _) = self.enter(request)?;
+        answer(checked::check(&self.coordinator, request).await)
     }
 
     async fn put_candidate(
         &self,
         request: Request<proto::PutCandidateRequest>,
     ) -> Answer<proto::PutCandidateResponse> {
-        let coordinator = Arc::clone(&self.coordinator);
-        answer(carried_through(candidates::put(coordinator, request.into_inner())).await)
+        let (request, coordinator) = self.enter_change(request)?;
+        answer(carried_through(candidates::put(coordinator, request)).await)
     }
 
     async fn list_candidates(
         &self,
         request: Request<proto::ListCandidatesRequest>,
     ) -> Answer<proto::ListCandidatesResponse> {
-        answer(candidates::list(&self.coordinator, request.get_ref()))
+        let (request, _) = self.enter(request)?;
+        answer(candidates::list(&self.coordinator, &request))
     }
 
     async fn get_candidate(
         &self,
         request: Request<proto::GetCandidateRequest>,
     ) -> Answer<proto::GetCandidateResponse> {
-        answer(candidates::get(&self.coordinator, request.get_ref()))
+        let (request, _) = self.enter(request)?;
+        answer(candidates::get(&self.coordinator, &request))
     }
 
     async fn promote_candidate(
         &self,
         request: Request<proto::PromoteCandidateRequest>,
     ) -> Answer<proto::PromoteCandidateResponse> {
-        let coordinator = Arc::clone(&self.coordinator);
-        answer(carried_through(candidates::promote(coordinator, request.into_inner())).await)
+        let (request, coordinator) = self.enter_change(request)?;
+        answer(carried_through(candidates::promote(coordinator, request)).await)
     }
 
     async fn delete_candidate(
         &self,
         request: Request<proto::DeleteCandidateRequest>,
     ) -> Answer<proto::DeleteCandidateResponse> {
-        let coordinator = Arc::clone(&self.coordinator);
-        answer(carried_through(candidates::delete(coordinator, request.into_inner())).await)
+        let (request, coordinator) = self.enter_change(request)?;
+        answer(carried_through(candidates::delete(coordinator, request)).await)
     }
 }
 
@@ -368,32 +382,6 @@ impl<S: Store> OperatorHandler<S> {
             true => Ok(namespace),
             false => Err(Refusal::UnknownNamespace(namespace.to_owned())),
         }
-    }
-
-    fn event_filter(
-        &self,
-        namespace: &str,
-        dependency: &str,
-        since: Option<&prost_types::Duration>,
-    ) -> Result<(EventFilter, Option<SystemTime>), Refusal> {
-        let namespace = self.existing(namespace)?.to_owned();
-        if !dependency.is_empty() {
-            read::dependency(dependency)?;
-        }
-        let since = since.map(|span| read::span("since", span)).transpose()?;
-        let now = self.coordinator.wall_now();
-        let since = since.map(|span| {
-            let earlier = now.checked_sub(span.into());
-            earlier.unwrap_or(SystemTime::UNIX_EPOCH)
-        });
-        let dependency = dependency.to_owned();
-        Ok((
-            EventFilter {
-                namespace,
-                dependency,
-            },
-            since,
-        ))
     }
 
     async fn audit(
@@ -460,19 +448,4 @@ fn fitting<M: prost::Message>(messages: impl Iterator<Item = M>) -> (Vec<M>, boo
         fitting.push(message);
     }
     (fitting, true)
-}
-
-/// Whose events are wanted. Those of the whole service are everybody's.
-#[derive(Clone, Debug)]
-struct EventFilter {
-    namespace: String,
-    dependency: String,
-}
-
-impl EventFilter {
-    fn wants(&self, event: &Event) -> bool {
-        let whole_service = event.namespace.is_empty();
-        let of_namespace = event.namespace == self.namespace || whole_service;
-        of_namespace && (self.dependency.is_empty() || event.dependency == self.dependency)
-    }
 }

@@ -26,6 +26,16 @@ pub struct Defaults {
     pub instance: String,
 }
 
+impl Defaults {
+    /// The namespace of a request that names this one, or none.
+    pub fn namespace<'a>(&'a self, named: &'a str) -> &'a str {
+        match named {
+            "" => &self.namespace,
+            named => named,
+        }
+    }
+}
+
 /// Reads one question.
 ///
 /// # Errors
@@ -34,11 +44,7 @@ pub fn inquiry<'a>(
     request: &'a proto::AcquireRequest,
     defaults: &'a Defaults,
 ) -> Result<Inquiry<'a>, Refusal> {
-    let namespace = if request.namespace.is_empty() {
-        &defaults.namespace
-    } else {
-        &request.namespace
-    };
+    let namespace = defaults.namespace(&request.namespace);
     let key = Key {
         namespace: self::namespace(namespace)?,
         dependency: dependency(&request.dependency)?,
@@ -344,7 +350,9 @@ pub fn dependency(dependency: &str) -> Result<&str, Refusal> {
     name("dependency", dependency)
 }
 
-fn name<'a>(field: &str, name: &'a str) -> Result<&'a str, Refusal> {
+/// # Errors
+/// It is not a name; it says what is allowed.
+pub fn name<'a>(field: &str, name: &'a str) -> Result<&'a str, Refusal> {
     match is_name(name) {
         true => Ok(name),
         false => Err(Refusal::invalid(

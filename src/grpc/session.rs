@@ -18,8 +18,9 @@ use tokio::sync::mpsc;
 use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 use tonic::{Status, Streaming};
 
-use super::{client, oversize, pushed, read, span::Origin, status};
+use super::{admission::Guard, client, oversize, pushed, read, span::Origin, status};
 use crate::{
+    access::Method,
     coordinator::{Caller, Coordinator, Key, Refusal, SUBSCRIPTIONS_MAX, Watcher},
     proto::{
         AcquireBatch, AcquireBatchResponse, AcquireItem, Hello, SessionRequest, SessionResponse,
@@ -41,6 +42,7 @@ pub type Answers = Pin<Box<dyn Stream<Item = Result<SessionResponse, Status>> + 
 /// One session.
 struct Session<S: Store> {
     coordinator: Arc<Coordinator<S>>,
+    guard: Guard<'static>,
     /// What it has said of itself. Said once at most.
     greeting: OnceLock<read::Defaults>,
     watcher: Arc<Watcher>,
@@ -51,6 +53,7 @@ struct Session<S: Store> {
 /// Serves one session until its stream ends.
 pub fn serve<S: Store>(
     coordinator: Arc<Coordinator<S>>,
+    guard: Guard<'static>,
     asked: Streaming<SessionRequest>,
 ) -> Answers {
     let watcher = coordinator.subscriber();
@@ -58,6 +61,7 @@ pub fn serve<S: Store>(
     coordinator.telemetry().add(Counter::SessionOpened);
     let session = Arc::new(Session {
         coordinator,
+        guard,
         greeting: OnceLock::new(),
         watcher,
         asked_about: Mutex::default(),
@@ -130,6 +134,7 @@ impl<S: Store> Session<S> {
             Some(Asked::Acquire(batch)) => self.acquire(&batch).await.map(Some),
             Some(Asked::Report(report)) => client::report(
                 &self.coordinator,
+                &self.guard,
                 &report,
                 &self.defaults(),
                 Origin::Session,
@@ -169,7 +174,8 @@ impl<S: Store> Session<S> {
         let defaults = greeting.unwrap_or(&unsaid);
         let mut items = Vec::with_capacity(count);
         for request in &batch.requests {
-            let acquired = client::acquire(&self.coordinator, request, defaults, Origin::Session);
+            let (guard, origin) = (&self.guard, Origin::Session);
+            let acquired = client::acquire(&self.coordinator, guard, request, defaults, origin);
             let result = match acquired.await {
                 Ok(response) => {
                     if let Some(greeting) = greeting
@@ -214,6 +220,7 @@ impl<S: Store> Session<S> {
     async fn greet(&self, hello: Hello) -> Result<(), Status> {
         let refuse = |refusal: Refusal| status::of(&refusal);
         read::namespace(&hello.namespace).map_err(refuse)?;
+        self.guard.admit(Method::Session, &hello.namespace)?;
         read::caller(hello.caller.as_ref(), &read::Defaults::default()).map_err(refuse)?;
         let caller = hello.caller.unwrap_or_default();
         let said = read::Defaults {
@@ -242,6 +249,7 @@ impl<S: Store> Session<S> {
 
     async fn subscribe(&self, subscribe: &Subscribe) -> Result<(), Status> {
         let defaults = self.defaults();
+        self.guard.admit(Method::Session, &defaults.namespace)?;
         let change = async {
             let namespace = read::namespace(&defaults.namespace)?;
             for name in subscribe.add.iter().chain(&subscribe.remove) {

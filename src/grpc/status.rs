@@ -6,7 +6,12 @@ use std::{collections::HashMap, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use crate::{coordinator::Refusal, durable::DurableError, store::StoreError};
+use crate::{
+    access::{Forbidden, Lapse, Unauthenticated},
+    coordinator::Refusal,
+    durable::DurableError,
+    store::StoreError,
+};
 
 const DOMAIN: &str = "holdoff";
 /// A status travels in headers, and clients close a connection whose headers are too large;
@@ -43,6 +48,7 @@ pub fn of(refusal: &Refusal) -> Status {
         }
         Refusal::Durable(DurableError::Unreadable { .. }) => (Code::DataLoss, "UNREADABLE"),
         Refusal::TooSlow(_) => (Code::DeadlineExceeded, "NOT_DURABLE_IN_TIME"),
+        Refusal::CheckTooSlow(_) => (Code::DeadlineExceeded, "NOT_CHECKED_IN_TIME"),
     };
     let mut details = ErrorDetails::with_error_info(reason, DOMAIN, HashMap::new());
     match refusal {
@@ -77,9 +83,42 @@ pub fn of(refusal: &Refusal) -> Status {
         | Refusal::NoCheck(_)
         | Refusal::Store(StoreError::Unknown)
         | Refusal::Durable(DurableError::Closed | DurableError::Unreadable { .. })
+        | Refusal::CheckTooSlow(_)
         | Refusal::TooSlow(_) => {}
     }
     Status::with_error_details(code, text, details)
+}
+
+/// A request without a credential that holds.
+pub fn unauthenticated(refused: Unauthenticated) -> Status {
+    let reason = match refused {
+        Unauthenticated::Missing => "CREDENTIAL_MISSING",
+        Unauthenticated::Refused => "CREDENTIAL_REFUSED",
+        Unauthenticated::TooMany => "CREDENTIALS_TOO_MANY",
+    };
+    let mut details = ErrorDetails::with_error_info(reason, DOMAIN, HashMap::new());
+    if refused == Unauthenticated::TooMany {
+        details.set_retry_info(Some(Duration::from_secs(1)));
+    }
+    Status::with_error_details(Code::Unauthenticated, refused.to_string(), details)
+}
+
+/// A principal that may not do this. The same whether there is such a namespace or not.
+pub fn forbidden(forbidden: &Forbidden) -> Status {
+    let text = shortened(forbidden.to_string(), TEXT_MAX);
+    let details = ErrorDetails::with_error_info("ROLE_MISSING", DOMAIN, HashMap::new());
+    Status::with_error_details(Code::PermissionDenied, text, details)
+}
+
+/// A stream whose principal may not go on with it.
+pub fn lapsed(lapse: Lapse) -> Status {
+    let (code, reason) = match lapse {
+        Lapse::Ended => (Code::Unauthenticated, "CREDENTIAL_ENDED"),
+        // A client that connects again is told what it may do now.
+        Lapse::Changed => (Code::Unavailable, "CREDENTIAL_CHANGED"),
+    };
+    let details = ErrorDetails::with_error_info(reason, DOMAIN, HashMap::new());
+    Status::with_error_details(code, lapse.to_string(), details)
 }
 
 /// A message that was too large to be read.
@@ -97,6 +136,13 @@ pub fn oversize_body(limit: u64) -> Status {
     let limits = HashMap::from([("limit_bytes".to_owned(), limit.to_string())]);
     let details = ErrorDetails::with_error_info("MESSAGE_TOO_LARGE", DOMAIN, limits);
     Status::with_error_details(Code::ResourceExhausted, text, details)
+}
+
+/// A request over HTTP that a page in a browser has made.
+pub fn from_a_page() -> Status {
+    let text = "requests with an Origin header are not answered: pages in browsers do not ask here";
+    let details = ErrorDetails::with_error_info("FROM_A_PAGE", DOMAIN, HashMap::new());
+    Status::with_error_details(Code::PermissionDenied, text, details)
 }
 
 /// A request over HTTP that cannot be read as the message that it should be.

@@ -1,6 +1,8 @@
 //! Policies as text: every field with where it came from, the whole as YAML, and what
 //! differs between two sets.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use holdoff_decision::Policy;
 
 use super::fields::{FIELDS, Field, SECTIONS};
@@ -46,8 +48,9 @@ pub struct Change {
 }
 
 impl PolicySet {
-    /// Every field of a dependency's policy, in the order of the documentation. `None`:
-    /// there is no such namespace.
+    /// Every field of a dependency's policy, in the order of the documentation; with the
+    /// defaults (no name) also how Envoy's descriptors are named. `None`: there is no such
+    /// namespace.
     pub fn explain(&self, namespace: &str, dependency: &str) -> Option<Vec<Explained>> {
         let namespace = self.namespace(namespace)?;
         let (item, named) = namespace.winner(dependency);
@@ -71,7 +74,11 @@ impl PolicySet {
                     origin: origin(from, &namespace.written_as, layer),
                 })
             });
-        Some(rows.collect())
+        let mut rows: Vec<Explained> = rows.collect();
+        if dependency.is_empty() {
+            rows.extend(namespace.explained_envoy());
+        }
+        Some(rows)
     }
 
     /// What is written in a namespace: the defaults first, then by name. `None`: there is
@@ -84,6 +91,22 @@ impl PolicySet {
 }
 
 impl NamespacePolicy {
+    fn explained_envoy(&self) -> impl Iterator<Item = Explained> {
+        let rules = self.envoy.iter().flat_map(|section| &section.written);
+        rules.map(|rule| {
+            let (file, place) = &rule.at;
+            Explained {
+                field: format!("envoy.{}", name::step(&rule.descriptor)),
+                value: rule.name.clone(),
+                origin: format!(
+                    "namespaces.{}.envoy ({file}:{})",
+                    name::step(&self.written_as),
+                    place.line
+                ),
+            }
+        })
+    }
+
     /// The pattern that wins for `dependency`.
     pub(super) fn pattern_of(&self, dependency: &str) -> String {
         let prefixes = self
@@ -233,6 +256,16 @@ fn namespace_diff(
     };
     for ((field, before), (_, after)) in own(old).into_iter().zip(own(new)) {
         push("", field.to_owned(), Some(before), Some(after));
+    }
+    let rules = |namespace: &NamespacePolicy| -> BTreeMap<String, String> {
+        let rules = namespace.explained_envoy();
+        rules.map(|row| (row.field, row.value)).collect()
+    };
+    let (before, after) = (rules(old), rules(new));
+    let both: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    for field in both {
+        let value = |rules: &BTreeMap<String, String>| rules.get(field).cloned();
+        push("", field.clone(), value(&before), value(&after));
     }
     let mut names: Vec<String> = old
         .items()

@@ -102,23 +102,40 @@ pub const CODES: [&str; 25] = [
 
 /// What cannot work, in the order of the files; at most [`MAX_FINDINGS`].
 pub fn check(set: &PolicySet, traffic: &Traffic) -> Vec<Finding> {
+    check_while(set, traffic, || true).unwrap_or_default()
+}
+
+/// The same, asked before each entry whether it goes on. `None`: it does not.
+pub fn check_while(
+    set: &PolicySet,
+    traffic: &Traffic,
+    goes_on: impl Fn() -> bool,
+) -> Option<Vec<Finding>> {
     let mut findings = Vec::new();
+    let mut is_ended = false;
     for (name, namespace) in set.written_namespaces() {
         findings.extend(too_many_names(name, namespace));
     }
     let (mut told, mut tries) = (Told::default(), TRIES_MAX);
     let looked = subject::each(set, traffic, |subject| {
+        if !goes_on() {
+            is_ended = true;
+            return ControlFlow::Break(());
+        }
         findings.extend(judged(subject, &mut told, &mut tries));
         match findings.len() > MAX_FINDINGS {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
     });
+    if is_ended {
+        return None;
+    }
     if looked.is_break() {
         findings.truncate(MAX_FINDINGS);
         findings.push(more());
     }
-    tidy(findings)
+    Some(tidy(findings))
 }
 
 fn judged(subject: &Subject<'_>, told: &mut Told, tries: &mut usize) -> Vec<Finding> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::blame::{API, Titles, blame, entry_path};
+use super::envoy::Naming;
 use super::finding::{Finding, tidy};
 use super::layers;
 use super::name::{self, Selector};
@@ -76,6 +77,8 @@ struct DraftNamespace {
     bypass: Option<Stated<bool>>,
     defaults: Option<DraftItem>,
     dependencies: HashMap<String, DraftItem>,
+    /// By the rule's canonical text.
+    envoy: Option<BTreeMap<String, Stated<raw::NamedDescriptor>>>,
 }
 
 #[derive(Clone)]
@@ -151,6 +154,10 @@ impl Draft {
                 Some(first) => findings.push(again(first, file, entry.place, field("defaults"))),
                 None => into.defaults = Some(item(entry)),
             }
+        }
+        if let Some(rules) = from.envoy {
+            let into = into.envoy.get_or_insert_default();
+            merge_envoy(into, rules, file, &field("envoy"), findings);
         }
         self.entries += from.dependencies.len();
         for (name, entry) in from.dependencies {
@@ -290,6 +297,7 @@ impl Draft {
             names: Vec::new(),
             patterns: HashMap::new(),
             lengths: Vec::new(),
+            envoy: draft.envoy.map(EnvoySection::of),
             written_as,
             defaults,
         };
@@ -377,6 +385,49 @@ fn state<T: Copy>(
                 given,
                 file: Arc::clone(file),
             })
+        }
+    }
+}
+
+fn merge_envoy(
+    into: &mut BTreeMap<String, Stated<raw::NamedDescriptor>>,
+    rules: Vec<Given<raw::NamedDescriptor>>,
+    file: &Arc<str>,
+    path: &str,
+    findings: &mut Vec<Finding>,
+) {
+    for given in rules {
+        let descriptor = given.value.rule.canonical();
+        match into.get(&descriptor) {
+            Some(first) => {
+                let (file_of_first, line) = (&first.file, first.given.place.line);
+                let message = format!("given twice; first in {file_of_first}:{line}");
+                let field = format!("{path}.{}", name::step(&descriptor));
+                findings.push(Finding::at(file, given.place, field, message));
+            }
+            None => {
+                let file = Arc::clone(file);
+                into.insert(descriptor, Stated { given, file });
+            }
+        }
+    }
+}
+
+impl EnvoySection {
+    fn of(rules: BTreeMap<String, Stated<raw::NamedDescriptor>>) -> Self {
+        let written = rules.iter().map(|(descriptor, stated)| WrittenRule {
+            descriptor: descriptor.clone(),
+            name: stated.given.value.name.clone(),
+            at: (Arc::clone(&stated.file), stated.given.place),
+        });
+        Self {
+            written: written.collect(),
+            naming: Naming::new(
+                rules
+                    .into_values()
+                    .map(|stated| stated.given.value.rule)
+                    .collect(),
+            ),
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use super::envoy::Rule;
 use super::fields::{self, FIELDS, SECTIONS};
 use super::finding::Finding;
 use super::name::{self, Selector};
@@ -38,6 +39,15 @@ pub struct Namespace {
     pub defaults: Option<Entry>,
     /// By name or pattern, valid and distinct.
     pub dependencies: Vec<(String, Entry)>,
+    /// How Envoy's descriptors are named, where that is written.
+    pub envoy: Option<Vec<Given<NamedDescriptor>>>,
+}
+
+/// A rule for Envoy's descriptors, and its name as it is written.
+#[derive(Clone, Debug)]
+pub struct NamedDescriptor {
+    pub rule: Rule,
+    pub name: String,
 }
 
 /// The fields that one entry sets, in the order of the file.
@@ -130,6 +140,7 @@ const NAMESPACE: &[&str] = &[
     "max_dependencies",
     "mode",
     "defaults",
+    "envoy",
     "dependencies",
 ];
 
@@ -204,6 +215,7 @@ impl Reader<'_> {
             bypass: None,
             defaults: None,
             dependencies: Vec::new(),
+            envoy: None,
         };
         for (key, node) in self.known(node, path, NAMESPACE) {
             let path = format!("{path}.{}", key.text);
@@ -214,6 +226,7 @@ impl Reader<'_> {
                 }
                 "mode" => namespace.bypass = self.mode(node, &path),
                 "defaults" => namespace.defaults = Some(self.entry(node, &path)),
+                "envoy" => namespace.envoy = Some(self.envoy(node, &path)),
                 _ => namespace.dependencies = self.dependencies(node, &path),
             }
         }
@@ -411,5 +424,6 @@ impl Reader<'_> {
     }
 }
 
+mod envoy;
 #[cfg(test)]
 mod tests;

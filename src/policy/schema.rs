@@ -15,6 +15,8 @@ use super::value::{Form, Value};
 const NAME: &str = "^[A-Za-z0-9._/:@-]{1,200}$";
 const NAME_OR_ALL: &str = r"^([A-Za-z0-9._/:@-]{1,200}|\*)$";
 const NAME_OR_PATTERN: &str = r"^([A-Za-z0-9._/:@-]{1,200}|[A-Za-z0-9._/:@-]{0,200}\*)$";
+const DESCRIPTOR: &str = r"^\s*[^=,\s][^=,]*(=[^,]*)?(,\s*[^=,\s][^=,]*(=[^,]*)?)*$";
+const NAME_WITH_VALUES: &str = r"^([A-Za-z0-9._/:@-]|\{[^{}]+\})+$";
 /// Shape only; the range is in the description.
 const DURATION: &str = r"^(0|([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h|d) ?)+)$";
 
@@ -62,6 +64,12 @@ fn namespace() -> Json {
             "max_dependencies": count(MAX_DEPENDENCIES, "Dependencies of this namespace.", 10_000),
             "mode": {"enum": ["enforce", "off"], "default": "enforce", "description": "off: every call passes."},
             "defaults": {"$ref": "#/$defs/policy"},
+            "envoy": {
+                "type": ["object", "null"],
+                "description": "Which of Envoy's descriptors is which dependency: keys as key, key=value or key=beginning*, with commas between them; a name with {key} where a value goes. What no rule is for passes.",
+                "propertyNames": {"pattern": DESCRIPTOR},
+                "additionalProperties": {"type": "string", "pattern": NAME_WITH_VALUES},
+            },
             "dependencies": {
                 "type": ["object", "null"],
                 "description": "By name, or by the beginning of names and a * at its end.",

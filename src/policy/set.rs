@@ -10,6 +10,7 @@ use std::sync::Arc;
 use holdoff_decision::Policy;
 
 use super::blame;
+use super::envoy::Naming;
 use super::layers::{self, Resolved};
 use super::name::Selector;
 use super::raw::Entry;
@@ -51,6 +52,8 @@ pub struct NamespacePolicy {
     /// Where that is written, if it is.
     pub(super) limit_at: Option<(Arc<str>, Place)>,
     pub(super) bypass: bool,
+    /// `None`: nothing is written.
+    pub(super) envoy: Option<EnvoySection>,
     pub(super) defaults: Item,
     pub(super) exact: HashMap<Arc<str>, Item>,
     /// The keys of `exact`, sorted.
@@ -59,6 +62,22 @@ pub struct NamespacePolicy {
     pub(super) patterns: HashMap<String, Item>,
     /// The distinct lengths of those, longest first.
     pub(super) lengths: Vec<usize>,
+}
+
+/// How Envoy's descriptors are named.
+#[derive(Clone, Debug)]
+pub(super) struct EnvoySection {
+    /// In the order of their texts.
+    pub(super) written: Vec<WrittenRule>,
+    pub(super) naming: Naming,
+}
+
+/// A rule as it is shown.
+#[derive(Clone, Debug)]
+pub(super) struct WrittenRule {
+    pub(super) descriptor: String,
+    pub(super) name: String,
+    pub(super) at: (Arc<str>, Place),
 }
 
 /// An entry, and what comes of it on top of the defaults.
@@ -160,6 +179,15 @@ impl NamespacePolicy {
     /// Whether every call passes: holdoff is taken out.
     pub fn bypass(&self) -> bool {
         self.bypass
+    }
+
+    /// The dependency that a descriptor of Envoy stands for; the name may hold what no name
+    /// may. `None`: there are rules, and none of them is for it.
+    pub fn dependency_of(&self, entries: &[(&str, &str)]) -> Option<String> {
+        match &self.envoy {
+            None => Some(Naming::joined(entries)),
+            Some(section) => section.naming.name_of(entries),
+        }
     }
 
     /// The policy of a dependency, shared.

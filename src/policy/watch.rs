@@ -1,4 +1,5 @@
-//! Tells when policy files have changed, with their new text.
+//! Tells when policy files, and others that are watched the same way, have changed, with their
+//! new text.
 //!
 //! An event only means "look again": what is compared is the text. So a touched file, an
 //! atomic rename, an editor's save in three steps and a swapped `..data` folder are all the
@@ -51,18 +52,37 @@ pub fn watch(
     known: Reading,
     on_change: impl FnMut(Reading) + Send + 'static,
 ) -> std::io::Result<Watch> {
+    let paths = vec![path.to_owned()];
+    let path = path.to_owned();
+    watch_with(
+        "policy-watch",
+        paths,
+        move || files::read(&path),
+        known,
+        on_change,
+    )
+}
+
+/// The same for other files: whatever `read` makes of those at `paths`, where it differs.
+///
+/// # Errors
+/// As [`watch`].
+pub fn watch_with<R: Clone + PartialEq + Send + 'static>(
+    name: &str,
+    paths: Vec<PathBuf>,
+    read: impl Fn() -> R + Send + 'static,
+    known: R,
+    on_change: impl FnMut(R) + Send + 'static,
+) -> std::io::Result<Watch> {
     let (stop, signals) = mpsc::channel();
     let events = stop.clone();
     let mut watcher = Follower {
-        watched: Watched {
-            path: path.to_owned(),
-            known,
-        },
-        folders: Folders::new(path.to_owned(), events),
+        watched: Watched { read, known },
+        folders: Folders::new(paths, events),
         on_change,
     };
     thread::Builder::new()
-        .name("policy-watch".into())
+        .name(name.into())
         .spawn(move || watcher.run(&signals))?;
     Ok(Watch { stop })
 }
@@ -76,15 +96,15 @@ impl Drop for Watch {
 
 /// The question "has it changed?", without threads, events or time.
 #[derive(Debug)]
-pub struct Watched {
-    path: PathBuf,
-    known: Reading,
+struct Watched<Read, R> {
+    read: Read,
+    known: R,
 }
 
-impl Watched {
+impl<Read: Fn() -> R, R: Clone + PartialEq> Watched<Read, R> {
     /// What is there now, where that differs from the last time.
-    pub fn look(&mut self) -> Option<Reading> {
-        let now = files::read(&self.path);
+    fn look(&mut self) -> Option<R> {
+        let now = (self.read)();
         if now == self.known {
             return None;
         }
@@ -93,13 +113,13 @@ impl Watched {
     }
 }
 
-struct Follower<F> {
-    watched: Watched,
+struct Follower<Read, R, F> {
+    watched: Watched<Read, R>,
     folders: Folders,
     on_change: F,
 }
 
-impl<F: FnMut(Reading)> Follower<F> {
+impl<Read: Fn() -> R, R: Clone + PartialEq, F: FnMut(R)> Follower<Read, R, F> {
     fn run(&mut self, signals: &Receiver<Signal>) {
         loop {
             // First watch, then look: what changes in between is not lost.
@@ -135,7 +155,7 @@ fn burst_ended_by_stop(signals: &Receiver<Signal>) -> bool {
 
 /// The folders whose events matter.
 struct Folders {
-    path: PathBuf,
+    paths: Vec<PathBuf>,
     events: Sender<Signal>,
     /// `None` where the system has no events to give.
     watcher: Option<RecommendedWatcher>,
@@ -143,9 +163,9 @@ struct Folders {
 }
 
 impl Folders {
-    fn new(path: PathBuf, events: Sender<Signal>) -> Self {
+    fn new(paths: Vec<PathBuf>, events: Sender<Signal>) -> Self {
         Self {
-            path,
+            paths,
             events,
             watcher: None,
             watching: BTreeSet::new(),
@@ -154,7 +174,11 @@ impl Folders {
 
     /// Watches anew where a folder was replaced, which its old watch does not tell.
     fn renew(&mut self) {
-        let wanted = folders_of(&self.path);
+        let wanted: BTreeSet<_> = self
+            .paths
+            .iter()
+            .flat_map(|path| folders_of(path))
+            .collect();
         if self.watcher.is_some() && self.watching == wanted {
             return;
         }
@@ -240,10 +264,12 @@ mod tests {
             .collect()
     }
 
-    fn watched(path: &Path) -> Watched {
+    fn watched(path: &Path) -> Watched<impl Fn() -> Reading, Reading> {
+        let path = path.to_owned();
+        let read = move || files::read(&path);
         Watched {
-            path: path.to_owned(),
-            known: files::read(path),
+            known: read(),
+            read,
         }
     }
 

@@ -12,16 +12,25 @@ use std::{
     time::Duration,
 };
 
-use axum::serve::Listener;
+use axum::{
+    extract::connect_info::Connected,
+    serve::{IncomingStream, Listener},
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Sleep, sleep},
 };
 
+use super::{
+    connection::SPEAK_WITHIN,
+    tls::{Port, Tls, Wire},
+};
+use crate::access::Peer;
+
 /// Connections at once, at most: whoever scrapes or probes needs one for some milliseconds.
-const ROOM_MAX: usize = 1_024;
+pub const ROOM_MAX: usize = 1_024;
 /// One that moves no byte for so long is cut off. Not a usual interval of scrapes, so that
 /// none of them meets the cut.
 const STILL_FOR: Duration = Duration::from_secs(7);
@@ -31,12 +40,13 @@ const STILL_FOR: Duration = Duration::from_secs(7);
 pub struct Brief {
     listener: TcpListener,
     places: Arc<Semaphore>,
+    tls: Option<Tls>,
 }
 
 /// A connection that holds its place for as long as it lasts.
 #[derive(Debug)]
 pub struct BriefConnection {
-    stream: TcpStream,
+    stream: Wire,
     still: Pin<Box<Sleep>>,
     /// `None` only if the semaphore was closed, which nobody does.
     _place: Option<OwnedSemaphorePermit>,
@@ -44,9 +54,12 @@ pub struct BriefConnection {
 
 impl Brief {
     /// With room for so many at once, [`ROOM_MAX`] at most.
-    pub fn new(listener: TcpListener, room: usize) -> Self {
-        let places = Arc::new(Semaphore::new(room.clamp(1, ROOM_MAX)));
-        Self { listener, places }
+    pub fn new(listener: TcpListener, room: usize, tls: Option<Tls>) -> Self {
+        Self {
+            listener,
+            places: Arc::new(Semaphore::new(room.clamp(1, ROOM_MAX))),
+            tls,
+        }
     }
 }
 
@@ -58,8 +71,9 @@ impl Listener for Brief {
         let place = Arc::clone(&self.places).acquire_owned().await.ok();
         let (stream, address) = Listener::accept(&mut self.listener).await;
         let connection = BriefConnection {
-            stream,
-            still: Box::pin(sleep(STILL_FOR)),
+            stream: Wire::new(stream, self.tls.as_ref(), Port::Http),
+            // No byte counts before the handshake is over.
+            still: Box::pin(sleep(SPEAK_WITHIN)),
             _place: place,
         };
         (connection, address)
@@ -88,6 +102,12 @@ impl BriefConnection {
     }
 }
 
+impl Connected<IncomingStream<'_, Brief>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, Brief>) -> Self {
+        stream.io().stream.peer().clone()
+    }
+}
+
 impl AsyncRead for BriefConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -110,17 +130,22 @@ impl AsyncWrite for BriefConnection {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let polled = Pin::new(&mut self.stream).poll_flush(context);
+        self.moved(context, polled)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        let polled = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.moved(context, polled)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpStream,
+    };
 
     use super::*;
 
@@ -128,7 +153,7 @@ mod tests {
     async fn a_request_that_stands_still_gives_its_place_back() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let mut brief = Brief::new(listener, 3);
+        let mut brief = Brief::new(listener, 3, None);
         let mut peer = TcpStream::connect(address).await.unwrap();
         peer.write_all(b"GET").await.unwrap();
         let (mut connection, _) = brief.accept().await;

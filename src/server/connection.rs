@@ -1,8 +1,9 @@
 //! Connections that are counted and that must begin to speak.
 //!
 //! There is room for so many at once; one that finds none waits in the backlog of the
-//! listener. A peer that has not said the preface of HTTP/2 after a while is cut off, so
-//! silent connections cannot fill the room; keepalive finds those that fall silent later.
+//! listener. A peer that has not finished the handshake of TLS, where there is TLS, and said the
+//! preface of HTTP/2 after a while is cut off, so silent connections cannot fill the room;
+//! keepalive finds those that fall silent later.
 
 use std::{
     future::Future,
@@ -15,24 +16,27 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
     sync::{OwnedSemaphorePermit, Semaphore},
     time::Sleep,
 };
 use tokio_stream::{Stream, StreamExt};
-use tonic::transport::server::{Connected, TcpConnectInfo, TcpIncoming};
+use tonic::transport::server::{Connected, TcpIncoming};
 
-use crate::telemetry::{Counter, Telemetry};
+use super::tls::{Port, Tls, Wire};
+use crate::{
+    access::Peer,
+    telemetry::{Counter, Telemetry},
+};
 
-/// A peer that has not sent the preface within so long is cut off.
-const SPEAK_WITHIN: Duration = Duration::from_secs(5);
+/// A peer that has not agreed on TLS and sent the preface within so long is cut off.
+pub const SPEAK_WITHIN: Duration = Duration::from_secs(5);
 /// What every client of HTTP/2 sends first, and before which there is no keepalive.
 const PREFACE: usize = 24;
 
 /// A connection that holds its place for as long as it lasts.
 #[derive(Debug)]
 pub struct Connection {
-    stream: TcpStream,
+    stream: Wire,
     /// Gone once the peer has spoken.
     silence: Option<Pin<Box<Sleep>>>,
     /// Bytes of the preface that have not come yet.
@@ -68,11 +72,13 @@ pub fn counted(
     incoming: TcpIncoming,
     places: Arc<Semaphore>,
     telemetry: Arc<Telemetry>,
+    tls: Option<Tls>,
 ) -> impl Stream<Item = io::Result<Connection>> {
     incoming.then(move |stream| {
         let (places, telemetry) = (Arc::clone(&places), Arc::clone(&telemetry));
+        let tls = tls.clone();
         async move {
-            let stream = stream?;
+            let stream = Wire::new(stream?, tls.as_ref(), Port::Grpc);
             // The semaphore is never closed.
             let place = places.acquire_owned().await.map_err(io::Error::other)?;
             let silence = Some(Box::pin(tokio::time::sleep(SPEAK_WITHIN)));
@@ -84,6 +90,24 @@ pub fn counted(
             })
         }
     })
+}
+
+impl Connection {
+    /// What the stream said, unless its peer has been silent for too long.
+    fn unless_silent<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        polled: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        let silent = match &mut self.silence {
+            Some(silence) => polled.is_pending() && silence.as_mut().poll(context).is_ready(),
+            None => false,
+        };
+        match silent {
+            true => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            false => polled,
+        }
+    }
 }
 
 impl AsyncRead for Connection {
@@ -99,24 +123,19 @@ impl AsyncRead for Connection {
         if self.unsaid == 0 {
             self.silence = None;
         }
-        let silent = match &mut self.silence {
-            Some(silence) => read.is_pending() && silence.as_mut().poll(context).is_ready(),
-            None => false,
-        };
-        match silent {
-            true => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            false => read,
-        }
+        self.unless_silent(context, read)
     }
 }
 
+/// The first that is written waits for the handshake, so the time is looked at here too.
 impl AsyncWrite for Connection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.unless_silent(context, written)
     }
 
     fn poll_write_vectored(
@@ -124,7 +143,8 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        self.unless_silent(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -132,7 +152,8 @@ impl AsyncWrite for Connection {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.unless_silent(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -141,10 +162,10 @@ impl AsyncWrite for Connection {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) -> Self::ConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> Peer {
+        self.stream.peer().clone()
     }
 }
 
@@ -152,7 +173,7 @@ impl Connected for Connection {
 mod tests {
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
-        net::TcpListener,
+        net::{TcpListener, TcpStream},
     };
 
     use super::*;
@@ -167,6 +188,7 @@ mod tests {
             incoming,
             Arc::clone(&places),
             Arc::clone(&telemetry),
+            None,
         ));
         let _silent = TcpStream::connect(address).await.unwrap();
         let mut connection = connections.next().await.unwrap().unwrap();
@@ -185,8 +207,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let places = Arc::new(Semaphore::new(1));
-        let mut connections =
-            Box::pin(counted(TcpIncoming::from(listener), places, Arc::default()));
+        let incoming = TcpIncoming::from(listener);
+        let mut connections = Box::pin(counted(incoming, places, Arc::default(), None));
         let mut dripping = TcpStream::connect(address).await.unwrap();
         dripping.write_all(b"PRI * HTTP/2.0\r\n").await.unwrap();
         let mut connection = connections.next().await.unwrap().unwrap();
@@ -203,8 +225,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let places = Arc::new(Semaphore::new(1));
-        let mut connections =
-            Box::pin(counted(TcpIncoming::from(listener), places, Arc::default()));
+        let incoming = TcpIncoming::from(listener);
+        let mut connections = Box::pin(counted(incoming, places, Arc::default(), None));
         let mut peer = TcpStream::connect(address).await.unwrap();
         peer.write_all(&[b'x'; PREFACE]).await.unwrap();
         let mut connection = connections.next().await.unwrap().unwrap();

@@ -1,9 +1,9 @@
-//! Liveness, readiness, metrics and the questions of clients over HTTP, for whoever has no gRPC.
+//! Liveness, readiness, metrics and the questions of clients over HTTP, for whoever has no gRPC;
+//! and the dashboard.
 
 use std::sync::Arc;
 
 use axum::{
-    Router,
     extract::State,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
@@ -11,10 +11,19 @@ use axum::{
 };
 use tokio::sync::watch;
 
-use super::{brief::Brief, metrics::Metrics};
-use crate::{coordinator::Coordinator, grpc, store::Store, telemetry::CONTENT_TYPE};
+use super::{Gate, brief::Brief, metrics::Metrics};
+use crate::{
+    access::{self, Access, Needs, Page, Peer, Role},
+    coordinator::Coordinator,
+    dashboard::{Dashboard, Place, Scheme},
+    entropy::Entropy,
+    grpc,
+    store::Store,
+    telemetry::CONTENT_TYPE,
+};
 
 /// Serves `room` connections at once until it is stopped; for ever where there is no listener.
+/// Everybody who connects may do everything.
 ///
 /// # Errors
 /// The listener fails.
@@ -22,31 +31,78 @@ pub async fn serve<S: Store>(
     listener: Option<std::net::TcpListener>,
     room: usize,
     metrics: Arc<Metrics<S>>,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    serve_behind(Gate::open(), listener, room, Vec::new(), metrics, stopped).await
+}
+
+/// The same for those whom a gate lets in.
+///
+/// # Errors
+/// The listener fails.
+pub async fn serve_behind<S: Store>(
+    gate: Gate,
+    listener: Option<std::net::TcpListener>,
+    room: usize,
+    hosts: Vec<String>,
+    metrics: Arc<Metrics<S>>,
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let Some(listener) = listener else {
         return std::future::pending().await;
     };
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let coordinator = Arc::clone(metrics.coordinator());
-    let routes = Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(ready::<S>))
-        .with_state(Arc::clone(&coordinator))
-        .merge(grpc::json::routes(coordinator))
-        .merge(
-            Router::new()
-                .route("/metrics", get(exposition::<S>))
-                .with_state(metrics),
-        );
+    let [front, back] = [Entropy::System.key(), Entropy::System.key()];
+    let mut secret = [0; 32];
+    secret[..16].copy_from_slice(&front);
+    secret[16..].copy_from_slice(&back);
+    let place = Place {
+        address: listener.local_addr()?.ip(),
+        hosts,
+        // Pages that stay open leave room for whoever scrapes or probes.
+        pages_max: room.min(super::brief::ROOM_MAX) / 2,
+        secret,
+        scheme: match gate.tls {
+            Some(_) => Scheme::Https,
+            None => Scheme::Http,
+        },
+    };
+    let dashboard = Dashboard::new(
+        Arc::clone(metrics.coordinator()),
+        Arc::clone(&gate.access),
+        place,
+        stopped.clone(),
+    );
+    let mut pages = pages(&metrics, &gate.access);
+    pages.extend(dashboard.pages());
+    let routes = dashboard
+        .around(access::router(pages, &gate.access))
+        .into_make_service_with_connect_info::<Peer>();
     let stop = async move {
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
-    axum::serve(Brief::new(listener, room), routes)
-        .with_graceful_shutdown(stop)
-        .await?;
+    let brief = Brief::new(listener, room, gate.tls);
+    let served = axum::serve(brief, routes).with_graceful_shutdown(stop);
+    tokio::select! {
+        served = served => served?,
+        () = dashboard.run() => {}
+    }
     Ok(())
+}
+
+/// Every page, with what it needs. Metrics are those of all namespaces together.
+pub fn pages<S: Store>(metrics: &Arc<Metrics<S>>, access: &Arc<Access>) -> Vec<Page> {
+    let coordinator = metrics.coordinator();
+    let ready = get(ready::<S>).with_state(Arc::clone(coordinator));
+    let exposition = get(exposition::<S>).with_state(Arc::clone(metrics));
+    let mut pages = vec![
+        Page::new("/healthz", Needs::Nothing, get(|| async { "ok\n" })),
+        Page::new("/readyz", Needs::Nothing, ready),
+        Page::new("/metrics", Needs::Everywhere(Role::Viewer), exposition),
+    ];
+    pages.extend(grpc::json::pages(coordinator, access));
+    pages
 }
 
 /// A disk in trouble does not stop decisions, so it does not take the service out.

@@ -41,6 +41,15 @@ pub enum Counter {
     CheckFailed,
     CheckUnhealthy,
     CheckHealthy,
+    CredentialMissing,
+    CredentialRefused,
+    CredentialsTooMany,
+    Forbidden,
+    AccessReload,
+    AccessReloadRefused,
+    CertificateReload,
+    CertificateReloadRefused,
+    HandshakeFailed,
 }
 
 /// What was granted.
@@ -186,7 +195,7 @@ const SIGNALS: [(Signal, &str); 2] = [(Signal::Metrics, "metrics"), (Signal::Tra
 const EXPORTS: [(Export, &str); 2] = [(Export::Sent, "sent"), (Export::Failed, "failed")];
 
 /// Counters without labels.
-const ALONE: [(Counter, &Metric); 12] = [
+const ALONE: [(Counter, &Metric); 13] = [
     (Counter::Promised, &table::CALENDAR_PROMISES),
     (Counter::Tally, &table::TALLIES),
     (Counter::ShadowTrip, &table::SHADOW_TRIPS),
@@ -199,10 +208,11 @@ const ALONE: [(Counter, &Metric); 12] = [
     (Counter::Pushed, &table::PUSHES),
     (Counter::EventsLost, &table::EVENTS_LOST),
     (Counter::RecordingLost, &table::RECORDING_LOST),
+    (Counter::HandshakeFailed, &table::HANDSHAKES_FAILED),
 ];
 
-/// Counters with one label; two that stand together are one metric.
-const LABELLED: [(Counter, &Metric, &str); 8] = [
+/// Counters with one label; those of one metric stand together.
+const LABELLED: [(Counter, &Metric, &str); 16] = [
     (Counter::Reload, &table::POLICY_RELOADS, "taken"),
     (Counter::ReloadRefused, &table::POLICY_RELOADS, "refused"),
     (Counter::CheckPlanned, &table::CHECK_PLANS, "run"),
@@ -211,6 +221,38 @@ const LABELLED: [(Counter, &Metric, &str); 8] = [
     (Counter::CheckFailed, &table::CHECK_RESULTS, "unhealthy"),
     (Counter::CheckUnhealthy, &table::CHECK_VERDICTS, "unhealthy"),
     (Counter::CheckHealthy, &table::CHECK_VERDICTS, "healthy"),
+    (
+        Counter::CredentialMissing,
+        &table::ACCESS_REFUSED,
+        "missing",
+    ),
+    (
+        Counter::CredentialRefused,
+        &table::ACCESS_REFUSED,
+        "credential",
+    ),
+    (
+        Counter::CredentialsTooMany,
+        &table::ACCESS_REFUSED,
+        "too_many",
+    ),
+    (Counter::Forbidden, &table::ACCESS_REFUSED, "role"),
+    (Counter::AccessReload, &table::ACCESS_RELOADS, "taken"),
+    (
+        Counter::AccessReloadRefused,
+        &table::ACCESS_RELOADS,
+        "refused",
+    ),
+    (
+        Counter::CertificateReload,
+        &table::CERTIFICATE_RELOADS,
+        "taken",
+    ),
+    (
+        Counter::CertificateReloadRefused,
+        &table::CERTIFICATE_RELOADS,
+        "refused",
+    ),
 ];
 
 const GRANTED: usize = 0;
@@ -222,7 +264,7 @@ const TRIPPED: usize = TRANSITION + STATES.len() * STATES.len();
 const EXPORTED: usize = TRIPPED + TRIPS.len();
 const SINGLE: usize = EXPORTED + SIGNALS.len() * EXPORTS.len();
 /// How many counters there are.
-pub(super) const COUNT: usize = SINGLE + 22;
+pub(super) const COUNT: usize = SINGLE + 31;
 
 /// A place below [`COUNT`]; the match is exhaustive so that none is forgotten.
 pub(super) const fn place(counter: Counter) -> usize {
@@ -258,6 +300,15 @@ pub(super) const fn place(counter: Counter) -> usize {
         Counter::CheckFailed => SINGLE + 19,
         Counter::CheckUnhealthy => SINGLE + 20,
         Counter::CheckHealthy => SINGLE + 21,
+        Counter::CredentialMissing => SINGLE + 22,
+        Counter::CredentialRefused => SINGLE + 23,
+        Counter::CredentialsTooMany => SINGLE + 24,
+        Counter::Forbidden => SINGLE + 25,
+        Counter::AccessReload => SINGLE + 26,
+        Counter::AccessReloadRefused => SINGLE + 27,
+        Counter::CertificateReload => SINGLE + 28,
+        Counter::CertificateReloadRefused => SINGLE + 29,
+        Counter::HandshakeFailed => SINGLE + 30,
     }
 }
 
@@ -304,9 +355,9 @@ pub(super) fn families(telemetry: &Telemetry) -> Vec<Family> {
         ),
         Family::of(&table::EXPORTS, exports),
     ];
-    for pair in LABELLED.chunks(2) {
-        let series = pair.iter().map(|(it, _, word)| ([*word], get(*it)));
-        families.push(Family::of(pair[0].1, series));
+    for of_one in LABELLED.chunk_by(|one, other| std::ptr::eq(one.1, other.1)) {
+        let series = of_one.iter().map(|(it, _, word)| ([*word], get(*it)));
+        families.push(Family::of(of_one[0].1, series));
     }
     families.extend(ALONE.map(|(counter, metric)| Family::alone(metric, get(counter))));
     families

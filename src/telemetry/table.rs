@@ -147,6 +147,14 @@ metrics! {
             "Events dropped since too many came at once.";
         RECORDING_LOST: Counter, ("holdoff_recording_lost_total", "holdoff.recording.lost", "{happening}"), [],
             "Happenings left out of the recording: the disk was slow, full, or failed.";
+        ACCESS_REFUSED: Counter, ("holdoff_access_refused_total", "holdoff.access.refused", "{request}"), ["reason"],
+            "Requests refused for who sent them.";
+        ACCESS_RELOADS: Counter, ("holdoff_access_reloads_total", "holdoff.access.reloads", "{reload}"), ["result"],
+            "Readings of a changed access file.";
+        CERTIFICATE_RELOADS: Counter, ("holdoff_certificate_reloads_total", "holdoff.certificate.reloads", "{reload}"), ["result"],
+            "Readings of changed certificates.";
+        HANDSHAKES_FAILED: Counter, ("holdoff_tls_handshakes_failed_total", "holdoff.tls.handshakes.failed", "{connection}"), [],
+            "Connections that ended before TLS was agreed on.";
         EXPORTS: Counter, ("holdoff_telemetry_exports_total", "holdoff.telemetry.exports", "{export}"), ["signal", "result"],
             "Batches handed to the OTLP collector.";
         BUILD_INFO: Gauge, ("holdoff_build_info", "holdoff.build.info", ""), ["version"],

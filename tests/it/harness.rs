@@ -16,12 +16,13 @@ use std::{
 };
 
 use holdoff::{
+    access::{Access, Keyring},
     clock::Clock,
     coordinator::{Coordinator, Parts},
     durable::{Durable, PermitKey, Start},
     entropy::Entropy,
     policy::Source,
-    server,
+    server::{self, Gate},
     store::MemoryStore,
 };
 use holdoff_client::proto::{
@@ -46,6 +47,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Service {
     pub coordinator: Arc<Coordinator<MemoryStore>>,
     pub urls: Vec<String>,
+    pub access: Arc<Access>,
     clock: Arc<AtomicU64>,
     stop: watch::Sender<bool>,
     workers: Vec<(oneshot::Receiver<()>, thread::JoinHandle<()>)>,
@@ -58,6 +60,8 @@ pub struct Setup<'a> {
     pub workers: usize,
     pub entropy: Entropy,
     pub at_ms: u64,
+    /// The text of an access file; `None`: everybody may do everything.
+    pub access: Option<&'a str>,
 }
 
 impl Default for Setup<'_> {
@@ -68,6 +72,7 @@ impl Default for Setup<'_> {
             workers: 1,
             entropy: Entropy::seeded(7),
             at_ms: 0,
+            access: None,
         }
     }
 }
@@ -109,6 +114,10 @@ impl Service {
             Some(_) => MemoryStore::after_epoch(opened.state.epochs_before()),
             None => MemoryStore::default(),
         };
+        let access = match setup.access {
+            Some(text) => Access::held_by(Keyring::parse(text).unwrap(), clock.clone()),
+            None => Access::open(clock.clone()),
+        };
         let parts = Parts {
             store,
             clock,
@@ -123,6 +132,7 @@ impl Service {
         let mut service = Self {
             coordinator,
             urls: Vec::new(),
+            access: Arc::new(access),
             clock: handle,
             stop,
             workers: Vec::new(),
@@ -139,6 +149,10 @@ impl Service {
         let port = socket.local_addr().unwrap().port();
         self.urls.push(format!("http://127.0.0.1:{port}"));
         let coordinator = Arc::clone(&self.coordinator);
+        let gate = Gate {
+            access: Arc::clone(&self.access),
+            tls: None,
+        };
         let (done, ended) = oneshot::channel();
         let worker = thread::spawn(move || {
             let _done: oneshot::Sender<()> = done;
@@ -151,7 +165,9 @@ impl Service {
                 if index == 0 {
                     tokio::spawn(async move { publishing.publish_events().await });
                 }
-                server::serve(socket, coordinator, stopped).await.unwrap();
+                server::serve_behind(gate, socket, coordinator, stopped)
+                    .await
+                    .unwrap();
             });
         });
         self.workers.push((ended, worker));

@@ -260,6 +260,11 @@ async fn only_posts_of_json_are_answered_and_only_up_to_the_limit() {
             refused.headers
         );
     }
+    for origin in ["null", "http://evil.example"] {
+        let kind = format!("application/json\r\norigin: {origin}");
+        let refused = http.send("POST", "/v1/acquire", &kind, question).await;
+        refused.assert_refused(403, 7, "FROM_A_PAGE");
+    }
     assert_eq!(service.coordinator.dependencies(), 0);
     let long = format!(r#"{{"dependency": "{}"}}"#, "d".repeat(256 * 1024));
     let refused = http

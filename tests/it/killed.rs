@@ -361,7 +361,7 @@ fn retries_stay_within(fleet: &[Seen], killed: Instant, restarted: Instant) {
         "{most} of {}",
         budget + allowances
     );
-    let away = alone.iter().filter(|at| (killed..restarted).contains(at));
+    let away = alone.iter().filter(|at| (killed..restarted).contains(*at));
     assert!(away.count() > CLIENTS / 2, "the allowance is used");
 
     // After the restart the floor counts as spent for one `ttl`, and what was called while

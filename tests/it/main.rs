@@ -2,11 +2,16 @@
 //! wherever time matters.
 
 mod acquire;
+mod admission;
 mod bad_input;
+mod book;
 mod candidates;
 mod collector;
 mod concurrency;
 mod contract;
+mod dashboard;
+mod demo;
+mod envoy;
 mod fleet;
 mod granting;
 mod harness;
@@ -21,7 +26,9 @@ mod probes;
 mod process;
 mod recording;
 mod returning;
+mod secure;
 mod served_store;
+mod service_manager;
 mod sessions;
 mod shared_store;
 mod store_contract;

@@ -297,3 +297,35 @@ async fn a_service_shows_what_it_sees_and_a_live_check_is_made_with_it() {
         "{text}"
     );
 }
+
+#[tokio::test]
+async fn over_the_wire_too_traffic_of_a_name_that_no_policy_is_for_is_refused_with_the_field() {
+    let service = Service::start("version: 1").await;
+    let mut client = service.client().await;
+    let mut refusal = async |namespace: &str, dependency: &str, document: &str| {
+        let request = CheckPolicyRequest {
+            document: document.into(),
+            traffic: vec![TrafficFacts {
+                namespace: namespace.into(),
+                dependency: dependency.into(),
+                clients: Some(4),
+                ..TrafficFacts::default()
+            }],
+            ..CheckPolicyRequest::default()
+        };
+        let answer = client.operates.check_policy(request).await;
+        answer.err().map(|status| status.message().to_owned())
+    };
+    let typo = refusal("", "paymnets", RARE).await.unwrap();
+    assert!(
+        typo.contains("traffic[0].dependency") && typo.contains("known are \"openai:*\", payments"),
+        "{typo}"
+    );
+    let other = refusal("other", "payments", RARE).await.unwrap();
+    assert!(other.contains("traffic[0].namespace"), "{other}");
+    for (namespace, dependency) in [("", "payments"), ("", "openai:x"), ("", ""), ("*", "x")] {
+        assert_eq!(refusal(namespace, dependency, RARE).await, None);
+    }
+    let only_defaults = "version: 1\nnamespaces: {default: {}}\n";
+    assert_eq!(refusal("", "any", only_defaults).await, None);
+}

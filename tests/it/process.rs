@@ -80,6 +80,21 @@ impl Running {
         Self { child, url }
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end by itself.
+    pub fn ended(&mut self) -> std::process::ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    /// SIGTERM: it is asked to stop, and not waited for.
+    pub fn terminate(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
     /// SIGKILL: nothing of it runs any more when this returns.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();

@@ -58,6 +58,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("telemetry", &["proto"]),
     ("permit", &[]),
     ("policy", &[]),
+    ("access", &["clock", "policy", "telemetry"]),
     ("durable", &[]),
     ("candidate", &["policy"]),
     ("comparison", &["candidate", "clock", "proto"]),
@@ -81,6 +82,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "grpc",
         &[
+            "access",
             "clock",
             "comparison",
             "coordinator",
@@ -92,10 +94,24 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "server",
+        "dashboard",
         &[
+            "access",
             "clock",
             "coordinator",
+            "durable",
+            "entropy",
+            "policy",
+            "store",
+        ],
+    ),
+    (
+        "server",
+        &[
+            "access",
+            "clock",
+            "coordinator",
+            "dashboard",
             "durable",
             "entropy",
             "grpc",
@@ -109,10 +125,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
+            "access",
             "candidate",
             "clock",
             "comparison",
             "durable",
+            "entropy",
             "policy",
             "proto",
             "recording",

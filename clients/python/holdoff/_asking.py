@@ -23,7 +23,7 @@ from ._pushed import GO, REFUSE
 from ._question import UNSAFE, Question
 from ._rules import clamp, own_words
 from ._rules.arithmetic import to_seconds
-from ._rules.record import LocalPermit
+from ._rules.record import LocalPermit, Retry
 from .denial import Denied, DeniedBy, Reason
 from .outcome import Outcome
 
@@ -36,6 +36,7 @@ class Asking:
     __slots__ = ("_call_id", "attempt", "core", "deadline", "previous", "question")
 
     def __init__(self, core: Core, question: Question) -> None:
+        core.check_name(question.dependency)
         self.core = core
         self.question = question
         left = question.deadline_ns
@@ -174,6 +175,7 @@ class Asking:
         self.give_up()
         if answer.code == _NO_DELAY and self.attempt > 1:
             raise Denied(DeniedBy.FLEET, Reason.UNREADABLE, answer.text)
+        self._heed_pushed()
         return Permit.fitting(self, self._decide_here().less(held_ns), asked_at)
 
     def confirm(self, made: Made) -> Flow[Optional[Terms]]:
@@ -202,10 +204,9 @@ class Asking:
     def _ask_fleet(self, confirm: Optional[bytes]) -> Flow[Any]:
         """A grant, a denial, or why there is neither."""
         core = self.core
-        request = None if core.link is None else self._request(confirm)
-        if request is None:
+        if core.link is None:
             return NoAnswer(Lack.UNASKED)
-        reply = yield AskFleet(request)
+        reply = yield AskFleet(self._request(confirm))
         answer: Any = reply
         if not isinstance(reply, NoAnswer):
             try:
@@ -219,15 +220,8 @@ class Asking:
             core.counters.answered += 1
         return answer
 
-    def _request(self, confirm: Optional[bytes]) -> Optional[Any]:
-        """None: the service cannot be asked this."""
-        question, core = self.question, self.core
-        if not _wire.is_name(question.dependency):
-            assert core.link is not None
-            core.link.warn_configuration(
-                "a dependency's name is not 1 to 200 of the letters allowed"
-            )
-            return None
+    def _request(self, confirm: Optional[bytes]) -> Any:
+        question = self.question
         request: Any = pb.AcquireRequest(
             dependency=question.dependency,
             attempt=self.attempt,
@@ -251,6 +245,28 @@ class Asking:
             self._call_id = _entropy.name()
         return self._call_id
 
+    def _heed_pushed(self) -> None:
+        """The service gives no answer, and does not need to where what it has pushed still
+        stands. More attempts than the policy allows are refused for that, since it is final.
+        """
+        core, dependency = self.core, self.question.dependency
+        heard = None if core.link is None else core.kept(dependency)
+        if heard is None:
+            return
+        allowed = heard.policy.max_attempts
+        denied = heard.refuses_alone(self.attempt, 0, _clock.now_ns())
+        if denied is None or (self.attempt > 1 and allowed is not None and self.attempt > allowed):
+            return
+        core.counters.pushed_denials += 1
+        # What the attempt before showed counts for this process, whoever has answered.
+        if self.previous is not None and core.on_no_decision != "deny":
+            core.local.note(dependency, heard, self._retry_here(self.previous))
+        raise denied
+
+    def _retry_here(self, previous: Previous) -> Retry:
+        is_unsafe = self.question.safety == UNSAFE
+        return retry_of(self.attempt, previous.here(self.attempt), previous.outcome, is_unsafe)
+
     def _decide_here(self) -> Terms:
         core, dependency = self.core, self.question.dependency
         if core.on_no_decision == "deny" and core.mode is Mode.FLEET:
@@ -260,9 +276,7 @@ class Asking:
             if self.previous is None:
                 granted = core.local.first(dependency, kept, left)
             else:
-                is_unsafe = self.question.safety == UNSAFE
-                made = self.previous.here(self.attempt)
-                asked = retry_of(self.attempt, made, self.previous.outcome, is_unsafe)
+                asked = self._retry_here(self.previous)
                 granted = core.local.retry(dependency, kept, asked, left)
         except Denied:
             core.counters.local_denials += 1

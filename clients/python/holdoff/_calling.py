@@ -4,6 +4,7 @@ says what comes of it. The fronts run the function, blocking or awaiting.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from ._rules import clamp
 from ._rules.arithmetic import from_seconds, to_seconds
 from .denial import Denied, TimedOut, attach
 from .outcome import Outcome, OutcomeKind
+
+log = logging.getLogger("holdoff")
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,10 @@ class Calling:
         if self.begun == 0:
             return why
         if self.error is None:
-            self.error = TimedOut(f"no answer within its limit, after attempt {self.begun}")
+            self.error = TimedOut(self.begun, why)
+        log.debug(
+            "gave %s up after attempt %d: %s", self._asking.question.dependency, self.begun, why
+        )
         attach(self.error, why, self.begun)
         return self.error
 

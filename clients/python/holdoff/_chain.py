@@ -33,6 +33,7 @@ FIRST_CEILING_NS = 100_000_000
 class Chain:
     def __init__(self, core: Core, name: str) -> None:
         self._core = core
+        core.check_name(name)
         self._question = Question(name, {"idempotent": True, "max_attempts": UNLIMITED})
         self._asking = self._first()
         self._failures = 0

@@ -7,17 +7,22 @@ environment is used for other machines only, and never for this one.
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, Union
-from urllib.parse import urlsplit
 
 import grpc
 
 Token = Union[str, Callable[[], str]]
 Options = list[tuple[str, Union[int, str]]]
 
+DEFAULT_PORT = 7460
 KEEPALIVE_MS = 20_000
 MESSAGE_BYTES_MAX = 4 * 1024 * 1024
+_ADDRESS = re.compile(
+    r"(?:(?P<scheme>[Hh][Tt][Tt][Pp][Ss]?)://)?"
+    r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?/?"
+)
 
 
 @dataclass(frozen=True)
@@ -45,22 +50,19 @@ class Endpoint:
     token: Optional[Token] = field(default=None, repr=False)
 
     @classmethod
-    def parse(cls, endpoint: str, tls: Tls, token: Optional[Token]) -> Endpoint:
-        """`http://host:port`, `https://host:port` or `host:port`."""
-        url = urlsplit(endpoint if "://" in endpoint else f"http://{endpoint}")
-        try:
-            host, port = url.hostname, url.port
-        except ValueError as error:
-            raise ValueError(f"endpoint {endpoint!r}: {error}") from None
-        if url.scheme not in ("http", "https") or not host or url.path not in ("", "/"):
+    def parse(
+        cls, endpoint: str, tls: Tls, token: Optional[Token], setting: str = "endpoint"
+    ) -> Endpoint:
+        """`http://host:port`, `https://host:port` or `host:port`; `setting` is what said so."""
+        address = read_address(endpoint)
+        if address is None:
             raise ValueError(
-                f"endpoint {endpoint!r}: it must be http://host:port or https://host:port"
+                f"{setting} `{_shown(endpoint)}`: it must be http://host:port, https://host:port"
+                " or host:port"
             )
-        default = 443 if url.scheme == "https" else 7460
+        host, port, is_secure = address
         name = f"[{host}]" if ":" in host else host
-        return cls(
-            f"{name}:{port or default}", url.scheme == "https", _is_loopback(host), tls, token
-        )
+        return cls(f"{name}:{port}", is_secure, _is_loopback(host), tls, token)
 
     def options(self) -> Options:
         options: Options = [
@@ -99,6 +101,32 @@ class Endpoint:
         if self.is_secure:
             return grpc.aio.secure_channel(self.target, self.credentials(), self.options())
         return grpc.aio.insecure_channel(self.target, self.options())
+
+
+def read_address(endpoint: object) -> Optional[tuple[str, int, bool]]:
+    """Host, port, and whether it is encrypted. The port may be absent where there is a scheme: a
+    lone word is a mistake more often than a host. None: it is no address.
+    """
+    found = _ADDRESS.fullmatch(endpoint) if isinstance(endpoint, str) else None
+    if found is None:
+        return None
+    scheme, host, port = found["scheme"], found["host"].lower(), found["port"]
+    if host.startswith("["):
+        host = host[1:-1]
+        try:
+            ipaddress.IPv6Address(host)
+        except ValueError:
+            return None
+    if port is None and scheme is None:
+        return None
+    number = DEFAULT_PORT if port is None else int(port)
+    return (host, number, (scheme or "").lower() == "https") if 1 <= number <= 65_535 else None
+
+
+def _shown(endpoint: object) -> str:
+    """Without a user or password."""
+    text = str(endpoint)
+    return (f"…{text[text.rindex('@') :]}" if "@" in text else text)[:80]
 
 
 def _is_loopback(host: str) -> bool:

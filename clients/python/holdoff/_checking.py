@@ -133,6 +133,7 @@ class Checking:
             raise ValueError(f"period {period!r}: it must be 0.01 s to 24 h")
         if not 0 < from_seconds(timeout) <= TIMEOUT_MAX_NS:
             raise ValueError(f"timeout {timeout!r}: it must be above 0 and at most 1 h")
+        core.check_name(dependency)
         self._core = core
         self._dependency = dependency
         self._own = (from_seconds(period), from_seconds(timeout))

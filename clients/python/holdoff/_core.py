@@ -25,6 +25,7 @@ OnNoDecision = Literal["local", "allow", "deny"]
 
 DEFAULT_ENDPOINT = "http://127.0.0.1:7460"
 TESTING_ATTEMPTS = 3
+NAMES_MAX = 10_000
 
 
 class Mode(enum.Enum):
@@ -61,7 +62,7 @@ class Configuration:
     @classmethod
     def checked(
         cls,
-        endpoints: tuple[str, ...],
+        endpoints: Optional[tuple[str, ...]],
         service: Optional[str],
         instance: Optional[str],
         namespace: str,
@@ -78,24 +79,26 @@ class Configuration:
             raise ValueError(
                 f"on_no_decision {on_no_decision!r}: it must be 'local', 'allow' or 'deny'"
             )
+        setting = "endpoint"
+        if endpoints is None:
+            said = os.environ.get("HOLDOFF_SERVER")
+            endpoints, setting = (said or DEFAULT_ENDPOINT,), "HOLDOFF_SERVER"
         if not endpoints:
             raise ValueError("endpoints (): at least one is needed")
+        if token is None:
+            token = os.environ.get("HOLDOFF_TOKEN") or None
         for name in follow:
             if not is_name(name):
-                raise ValueError(
-                    f"follow {name[:40]!r}: 1 to 200 ASCII letters, digits and . _ / : @ -"
-                )
+                raise bad_name("follow", name)
         if namespace and not is_name(namespace):
-            raise ValueError(
-                f"namespace {namespace[:40]!r}: 1 to 200 ASCII letters, digits and . _ / : @ -"
-            )
+            raise bad_name("namespace", namespace)
         service = _program() if service is None else service
         for what, value in (("service", service), ("instance", instance or "")):
             if len(value.encode()) > 200:
                 raise ValueError(f"{what} {value[:40]!r}…: it must be at most 200 bytes")
         bypass = os.environ.get("HOLDOFF_BYPASS") == "1"
         return cls(
-            [Endpoint.parse(endpoint, tls, token) for endpoint in endpoints],
+            [Endpoint.parse(endpoint, tls, token, setting) for endpoint in endpoints],
             service,
             instance,
             namespace,
@@ -133,6 +136,7 @@ class Core:
         retries_only = self.mode is not Mode.FLEET or self.on_no_decision == "allow"
         self.local = Local(configuration.policy, retries_only)
         self.pushed = Pushed(configuration.policy, configuration.follow)
+        self._names: set[str] = set()
         self.link: Optional[Link] = None
         if self.mode is Mode.FLEET:
             caller = (configuration.service, configuration.instance_here())
@@ -143,6 +147,15 @@ class Core:
                 self.pushed,
                 self.counters,
             )
+
+    def check_name(self, dependency: str) -> None:
+        """Raises `ValueError` where no dependency has such a name. A bypass takes any."""
+        if dependency in self._names:
+            return
+        if self.mode is not Mode.BYPASS and not is_name(dependency):
+            raise bad_name("dependency", dependency)
+        if len(self._names) < NAMES_MAX:
+            self._names.add(dependency)
 
     @property
     def instance(self) -> str:
@@ -178,6 +191,11 @@ class Core:
             self.link.reports.tally_late(
                 dependency, made.epoch, outcome.kind, latency, made.slow_after_ns
             )
+
+
+def bad_name(setting: str, name: str) -> ValueError:
+    allowed = "it must be 1 to 200 ASCII letters, digits and . _ / : @ -"
+    return ValueError(f"{setting} {str(name)[:80]!r}: {allowed}")
 
 
 def _program() -> str:

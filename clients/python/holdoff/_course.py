@@ -25,9 +25,13 @@ class End(enum.Enum):
     BROKEN_UNHEARD = enum.auto()
     """Nothing was ever said on it."""
     SILENT = enum.auto()
-    """The service has stopped to answer."""
+    """The service has stopped to answer, and nothing was heard of it for a while."""
+    UNHEARD = enum.auto()
+    """It was looked for after that, and did not even take the stream."""
     UNIMPLEMENTED = enum.auto()
     """There is no such stream here."""
+    UNSAID = enum.auto()
+    """It ended before anything was said on it, and why was lost."""
     AGAIN = enum.auto()
     """It is time for another connection: a stream, or the preferred endpoint."""
 
@@ -57,8 +61,9 @@ class Course:
             self.start = index + 1
             self._wait(now, unit)
         elif end is End.SILENT:  # Another endpoint may answer.
-            self.start = index + 1
-            self.not_before = now + SEARCH_AFTER_NS + int((SPREAD_NS - SEARCH_AFTER_NS) * unit)
+            self.start, self.not_before = index + 1, now
+        elif end is End.UNHEARD:
+            self.start, self.not_before = index + 1, now + search_after(unit)
         elif end is End.AGAIN:
             self._unary.discard(index)
             self.start = 0
@@ -67,3 +72,8 @@ class Course:
         spread = min(SPREAD_NS << min(self._failures, 3), SPREAD_MAX_NS)
         self._failures += 1
         self.not_before = now + int(spread * unit)
+
+
+def search_after(unit: float) -> int:
+    """For how long a silent service is left alone before a stream is tried: 1 to 5 s."""
+    return SEARCH_AFTER_NS + int((SPREAD_NS - SEARCH_AFTER_NS) * unit)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
-from typing import Any, Optional, TypeVar
+from typing import Any, Optional, TypeVar, Union
 
 from . import _fork
 from ._channel import Tls, Token
-from ._core import DEFAULT_ENDPOINT, Configuration, Core, OnNoDecision
+from ._core import Configuration, Core, OnNoDecision
 from ._counters import Counters
 from ._link import Link, log
 from ._rules.policy import Policy
@@ -21,7 +21,8 @@ class Front:
     that can never work are refused, with `ValueError`.
 
     Args:
-        endpoints: `http://host:port` or `https://host:port`, in order of preference.
+        endpoints: `http://host:port`, `https://host:port` or `host:port`, in order of
+            preference. `HOLDOFF_SERVER` in the environment unless said.
         service: what this process is; the program's name unless said.
         instance: which process of it; no two may share a name. Host name, process id and a random
             part unless said.
@@ -35,14 +36,14 @@ class Front:
             `holdoff.local_policy`.
         tls: whom `https://` endpoints must be, and who this client is to them.
         token: sent as `authorization: Bearer …`; a function is asked anew for each stream and
-            each request.
+            each request. `HOLDOFF_TOKEN` in the environment unless said.
     """
 
     _core: Core
 
     def __init__(
         self,
-        endpoints: Iterable[str] = (DEFAULT_ENDPOINT,),
+        endpoints: Union[str, Iterable[str], None] = None,
         *,
         service: Optional[str] = None,
         instance: Optional[str] = None,
@@ -56,7 +57,7 @@ class Front:
     ) -> None:
         self._begin(
             Configuration.checked(
-                (endpoints,) if isinstance(endpoints, str) else tuple(endpoints),
+                _listed(endpoints),
                 service,
                 instance,
                 namespace,
@@ -114,6 +115,14 @@ class Front:
 
     def _return_to_grpc(self) -> None:
         """In the parent."""
+
+
+def _listed(endpoints: Union[str, Iterable[str], None]) -> Optional[tuple[str, ...]]:
+    if endpoints is None or isinstance(endpoints, str):
+        return None if endpoints is None else (endpoints,)
+    if not isinstance(endpoints, Iterable):
+        return (endpoints,)  # It is no text either, which is said where texts are read.
+    return tuple(endpoints)
 
 
 _CLIENTS: Any = weakref.WeakSet()

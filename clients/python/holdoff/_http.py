@@ -8,12 +8,14 @@ from urllib.parse import urlsplit
 IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"))
 
 
-def settings(said: Any, method: str, can_repeat: bool) -> Any:
-    """RFC 9110, 9.2.2, says which methods are idempotent; the caller may know better. A body that
-    can be read once is sent once.
+def settings(said: Any, method: str, headers: Any, can_repeat: bool) -> Any:
+    """A request with an `Idempotency-Key` is keyed, and RFC 9110, 9.2.2, says which methods are
+    idempotent; the caller may know better. A body that can be read once is sent once.
     """
     known = dict(said)
-    known.setdefault("idempotent", method.upper() in IDEMPOTENT)
+    if "idempotent" not in known and "keyed" not in known:
+        known["keyed"] = bool(headers.get("Idempotency-Key"))
+        known["idempotent"] = method.upper() in IDEMPOTENT
     if not can_repeat:
         known["max_attempts"] = 1
     return known

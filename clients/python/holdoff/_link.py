@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _clock, _entropy
 from ._answer import AWAY, BUSY, LATE, Ask, Lack, NoAnswer, Reply, Slot
@@ -31,6 +31,10 @@ from ._pushed import Pushed
 from ._reports import Batch, Reports
 from ._rules.arithmetic import NS
 from .outcome import Outcome
+
+if TYPE_CHECKING:
+    from ._session import Session
+    from ._unary import Unary
 
 log = logging.getLogger("holdoff")
 
@@ -64,8 +68,12 @@ class Link:
         self.is_closed = False
         self._channel: Optional[tuple[int, Any]] = None
         """That stands, and the index of its endpoint."""
+        self._current: Union[Session, Unary, None] = None
         self._has_said_farewell = False
         self._warned_away = Seldom()
+        self._is_said_to_be_away = False
+        self._cause = ""
+        """Why the last stream ended, in words."""
         self._warned_configuration = Seldom()
 
     def wake(self) -> None:
@@ -94,9 +102,9 @@ class Link:
         self.wake()
         return None
 
-    def enter(self, request: Any, slot: Slot) -> Union[Pass, NoAnswer]:
-        """Asks, unless the service is known to be away."""
-        passed = self.gate.enter(_clock.now_ns())
+    def enter(self, request: Any, slot: Slot, seconds: float) -> Union[Pass, NoAnswer]:
+        """Asks, unless the service is known to be away. How long is waited says the pass."""
+        passed = self.gate.enter(_clock.now_ns(), int(seconds * NS))
         if passed is None:
             return AWAY
         refused = self.submit(Ask(request, slot))
@@ -113,20 +121,22 @@ class Link:
     def settle(self, passed: Pass, reply: Reply) -> Reply:
         """What the reply, or its absence, says about the service."""
         if not isinstance(reply, NoAnswer) or reply.is_configuration:
-            if self.gate.answered(passed):
-                log.info("holdoff answers again")
+            if self.gate.answered(passed, _clock.now_ns()):
+                self.is_back()
             if isinstance(reply, NoAnswer):
                 self.warn_configuration(f"holdoff refuses the question ({reply})")
-        elif reply.lack in (Lack.LATE, Lack.FAILED):
+        elif reply.lack is Lack.FAILED or (reply.lack is Lack.LATE and passed.is_whole):
             if self.gate.unanswered(passed, _clock.now_ns(), _entropy.unit()):
                 self._went_away(reply)
         else:
-            # No time was lost, and the connection waits by itself before it is tried again.
+            # No time was lost, and the connection waits by itself before it is tried again; or it
+            # was not enough to say anything.
             self.gate.gave_up(passed, _clock.now_ns())
         return reply
 
     def reply(self, ask: Ask, reply: Reply) -> None:
         if not ask.slot.put(reply) and not isinstance(reply, NoAnswer):
+            self.gate.heard_late(_clock.now_ns())
             self.give_back(reply)
 
     def give_back(self, response: Any) -> None:
@@ -141,9 +151,34 @@ class Link:
         now = _clock.now_ns()
         self.course.ended(index, end, now, _entropy.unit())
         self.is_waiting = True
+        if end in (End.BROKEN, End.BROKEN_UNHEARD):
+            where, cause = self.endpoints[index].target, self._cause or "it was closed"
+            self._say_away(f"the connection to holdoff at {where} broke ({cause[:200]})")
+        self._cause = ""
         if now < self.course.not_before:
             self.refuse_inbox()
         self.reports.broken()
+
+    def nothing_reachable(self) -> None:
+        """None of the endpoints took a connection. Who waits for one learns it at once."""
+        self.course.nothing_reachable(_clock.now_ns(), _entropy.unit())
+        self.is_waiting = True
+        self.refuse_inbox()
+        self._say_away(f"holdoff cannot be reached at {self._everywhere()}")
+
+    def is_open(self) -> None:
+        """The service has taken a stream, or an endpoint without streams a connection."""
+        self.gate.heard(_clock.now_ns())
+        if self.gate.shut_until(_clock.now_ns()) is None:
+            self._say_back()
+
+    def is_back(self) -> None:
+        """It answers in time, after it did not."""
+        with self.lock:
+            if self._current is not None:
+                self._current.is_trusted()
+        self.wake()
+        self._say_back()
 
     def is_ill(self) -> None:
         """Something failed that no service should be able to make fail: a token's source, or this
@@ -214,6 +249,26 @@ class Link:
 
     def _went_away(self, why: NoAnswer) -> None:
         if why is LATE:
-            self.leave(End.SILENT)
-        if self._warned_away.is_due():
-            log.warning("holdoff does not answer (%s); deciding locally for a while", why)
+            with self.lock:
+                if self._current is not None:
+                    self._current.is_doubted()
+            self.wake()
+        standing = self._channel
+        where = self._everywhere() if standing is None else self.endpoints[standing[0]].target
+        self._say_away(f"holdoff at {where} does not answer ({why})")
+
+    def _everywhere(self) -> str:
+        return ", ".join(endpoint.target for endpoint in self.endpoints)
+
+    def _say_away(self, text: str) -> None:
+        """Once, until it is back; and once a minute at most where it comes and goes."""
+        if not self._is_said_to_be_away and not self.is_closed and self._warned_away.is_due():
+            self._is_said_to_be_away = True
+            log.warning("%s; deciding locally until it is back", text)
+
+    def _say_back(self) -> None:
+        if self._is_said_to_be_away:
+            self._is_said_to_be_away = False
+            standing = self._channel
+            where = self._everywhere() if standing is None else self.endpoints[standing[0]].target
+            log.info("holdoff at %s answers again", where)

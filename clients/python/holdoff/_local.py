@@ -46,6 +46,15 @@ class Local:
             answer = record.retry(policy, asked, left_ns, now, draws, self.retries_only)
         return _granted(answer)
 
+    def note(self, dependency: str, heard: Optional[Heard], asked: Retry) -> None:
+        """Takes the outcome that a question tells, and answers nothing: the service has said
+        before what the answer is.
+        """
+        now = _clock.now_ns()
+        with self._lock:
+            record, policy = self._of(dependency, heard, now)
+            record.take_previous(policy, asked, now, self.retries_only)
+
     def confirm(
         self, dependency: str, heard: Optional[Heard], permit: LocalPermit, left_ns: Optional[int]
     ) -> Granted:

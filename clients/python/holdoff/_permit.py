@@ -225,6 +225,8 @@ class Permit:
 
     def _confirm(self) -> Flow[None]:
         self.terms.confirm = False
+        if isinstance(self.made, LocalPermit):
+            self._heed_pushed()
         asked_at = _clock.now_ns()
         try:
             terms = yield from self.asking.confirm(self.made)
@@ -235,6 +237,7 @@ class Permit:
                 self.made = None
             raise
         if terms is None:
+            self._heed_pushed()
             return
         before = self.terms
         if terms.made != b"":
@@ -247,6 +250,17 @@ class Permit:
         terms.confirm = terms.confirm and terms.delay_ns > 0
         self.terms = terms
         self._fit(terms.delay_ns)
+
+    def _heed_pushed(self) -> None:
+        """A confirmation that nobody answers: what is pushed may say no, but not where it is
+        older than the grant.
+        """
+        heard = self.asking.core.pushed.get(self.asking.question.dependency)
+        if heard is not None:
+            since = self.terms.epoch or 0
+            denied = heard.refuses_alone(self.attempt, since, _clock.now_ns())
+            if denied is not None:
+                raise denied
 
     def _fit(self, delay_ns: int) -> None:
         left = self.asking.time_left()

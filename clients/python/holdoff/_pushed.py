@@ -37,6 +37,7 @@ class Heard:
     __slots__ = (
         "epoch",
         "first_attempts",
+        "is_left",
         "known_clients",
         "let_go_at",
         "policy",
@@ -67,6 +68,8 @@ class Heard:
         if self.first_attempts == GO:
             self.let_go_at = now
         self.used: int = before.used if before else now
+        self.is_left = False
+        """It is followed no longer."""
         self.terms: Any = None
         """Of a first attempt that goes; made once, and never changed."""
 
@@ -101,6 +104,14 @@ class Heard:
         """
         is_later = self.epoch > epoch and now < self.valid_until
         return self.denied(now) if self.refuses and is_later else None
+
+    def refuses_alone(self, attempt: int, since: int, now: int) -> Optional[Denied]:
+        """Why a question that the service does not answer is denied all the same: what it has
+        pushed in that epoch or later still stands. None: this process decides.
+        """
+        stands = now < self.valid_until and self.epoch >= since
+        is_let_go = attempt == 1 and self.first_attempts == GO
+        return self.denied(now) if stands and self.refuses and not is_let_go else None
 
     def stands_by(self, granted_in: int, now: int) -> bool:
         """Whether the service is known to stand by what it granted in that epoch."""
@@ -176,19 +187,23 @@ class Pushed:
         now = _clock.now_ns()
         with self._lock:
             in_use = {name for name, heard in self._heard.items() if now - heard.used < IDLE_NS}
+            for name in in_use:
+                self._heard[name].is_left = False
         return sorted(in_use | self.wished)
 
-    def forget_idle(self) -> list[str]:
-        """What is called no longer, unless it was wanted from the beginning."""
+    def leave_idle(self) -> list[str]:
+        """What is called no longer, unless it was wanted from the beginning; each once. Its
+        policy is kept.
+        """
         now = _clock.now_ns()
         with self._lock:
             idle = [
                 name
                 for name, heard in self._heard.items()
-                if now - heard.used >= IDLE_NS and name not in self.wished
+                if now - heard.used >= IDLE_NS and not heard.is_left and name not in self.wished
             ]
             for name in idle:
-                del self._heard[name]
+                self._heard[name].is_left = True
         return idle
 
     def _has_room(self, now: int) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from . import _clock, _entropy
 from ._answer import BUSY, LOST, Ask, Lack, NoAnswer
-from ._course import End
+from ._course import End, search_after
 from ._proto import coordinator_pb2 as pb
 from ._reports import BATCH_MAX, MESSAGE_BYTES_MAX, Batch
 from ._rules.arithmetic import NS
@@ -50,6 +50,7 @@ class Session:
         self.is_proven = False
         self.is_over = False
         self.ends_as: Optional[End] = None
+        self._doubted_until: Optional[int] = None
 
     def pull(self) -> Optional[Any]:
         """The next message. None: there is nothing to send now."""
@@ -63,7 +64,7 @@ class Session:
                 if batch is not None:
                     return self._report(batch)
             return self._resume() or self._ask()
-        due, now = reports.due_at(), _clock.now_ns()
+        due, now = self._due_at(), _clock.now_ns()
         if due is not None and now >= due:
             batch = reports.take()
             return None if batch is None else self._report(batch)
@@ -75,9 +76,11 @@ class Session:
 
     def patience(self) -> float:
         """Seconds until `pull` or `overdue` may say something else by itself."""
-        due = self._link.reports.due_at()
+        due = self._due_at()
         now = _clock.now_ns()
         until = now + POLL_NS if due is None else min(due, now + POLL_NS)
+        if self._doubted_until is not None:
+            until = min(until, self._doubted_until)
         return max(until - now, 0) / NS
 
     def overdue(self) -> Optional[End]:
@@ -87,8 +90,21 @@ class Session:
         now = _clock.now_ns()
         # A service that was looked for has not even taken the stream.
         if not self.is_open and now >= self._unheard_at and self._link.gate.shut_until(now):
+            return End.UNHEARD
+        if self._doubted_until is not None and now >= self._doubted_until:
             return End.SILENT
         return None
+
+    def is_doubted(self) -> None:
+        """The service has stopped to answer. It is listened to for a while, since a late answer
+        may still come; nothing else is sent meanwhile.
+        """
+        if self._doubted_until is None:
+            self._doubted_until = _clock.now_ns() + search_after(_entropy.unit())
+
+    def is_trusted(self) -> None:
+        """It answers again."""
+        self._doubted_until = None
 
     def wants_to_look_home(self) -> bool:
         """True once in a jittered minute or two: is the preferred endpoint back?"""
@@ -103,7 +119,7 @@ class Session:
         return not self._batches and not self._reports
 
     def opened(self) -> None:
-        self._link.gate.heard(_clock.now_ns())
+        self._link.is_open()
         self.is_open = True
         for ask in self._connecting:
             ask.slot.put(True)
@@ -117,6 +133,8 @@ class Session:
             self._reported(response.id, True)
         elif what == "update":
             self._link.pushed.store(response.update)
+            if self._doubted_until is not None:
+                self._link.gate.heard(_clock.now_ns())
         elif what == "status":
             self._refused(response.id, response.status)
         # Anything else is newer than this client.
@@ -133,15 +151,21 @@ class Session:
         return End.BROKEN if self.is_proven else End.BROKEN_UNHEARD
 
     def close(self, end: End) -> None:
-        """Those who wait learn it at once; without such a stream they are asked without one."""
+        """Those who wait learn it at once; but where there is no such stream they are asked
+        without one, and where that is not known, on the next one.
+        """
         self.is_over = True
         asks = [ask for batch in self._batches.values() for ask in batch] + self._connecting
         self._batches, self._connecting = {}, []
-        if end is End.UNIMPLEMENTED:
+        if end in (End.UNIMPLEMENTED, End.UNSAID):
             self._link.inbox.extendleft(reversed(asks))
             return
         for ask in asks:
             ask.slot.put(False if ask.request is None else LOST)
+
+    def _due_at(self) -> Optional[int]:
+        is_held = self._doubted_until is not None and not self._link.is_closed
+        return None if is_held else self._link.reports.due_at()
 
     def _drop_those_gone(self) -> None:
         inbox = self._link.inbox
@@ -192,7 +216,7 @@ class Session:
         return subscribe(add=sorted(names)) if names else None
 
     def _leave_idle(self) -> list[Any]:
-        idle = self._link.pushed.forget_idle()
+        idle = self._link.pushed.leave_idle()
         self._left.update(idle[: max(LEFT_MAX - len(self._left), 0)])
         return [subscribe(remove=names) for names in _chunks(idle)]
 

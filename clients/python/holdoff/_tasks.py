@@ -7,26 +7,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import grpc
 import grpc.aio
 
-from . import _clock, _entropy, _wire
+from . import _clock, _wire
 from ._answer import LATE, LOST, Ask, Lack, NoAnswer, Reply
 from ._course import End
 from ._link import DIAL_MAX, FAREWELL, Link, log
+from ._rules.arithmetic import NS
 from ._session import Session
 from ._unary import CALL_SECONDS, Request, Unary
 
 _GAP_SECONDS = 0.1
+_HELD_UP_SECONDS = 0.005
+_TAKES_IT_SECONDS = 0.1
+_INTERNAL = 13
 _READY = grpc.ChannelConnectivity.READY
 
 
 class TaskSlot:
     """Where a task waits for a reply."""
 
-    __slots__ = ("_future", "_loop", "is_gone")
+    __slots__ = ("_future", "_loop", "_timer", "is_gone")
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -44,19 +48,28 @@ class TaskSlot:
 
     async def wait(self, seconds: float) -> Reply:
         """`LATE` where nothing came; what comes afterwards is refused."""
-        timer = self._loop.call_later(seconds, self._is_late)
+        due = self._loop.time() + seconds
+        self._timer = self._loop.call_at(due, self._is_late, due)
         try:
             return await self._future
         finally:
             self.is_gone = True
-            timer.cancel()
+            self._timer.cancel()
 
     def unwanted(self) -> Optional[Any]:
         """An answer that has come and is not wanted."""
         future = self._future
         return future.result() if future.done() and not future.cancelled() else None
 
-    def _is_late(self) -> None:
+    def _is_late(self, due: float) -> None:
+        """Where the loop itself was held up, the answer may have come, and is read now."""
+        if self._loop.time() - due > _HELD_UP_SECONDS:
+            due = self._loop.time() + _HELD_UP_SECONDS
+            self._timer = self._loop.call_at(due, self._answer_late)
+        else:
+            self._answer_late()
+
+    def _answer_late(self) -> None:
         if not self._future.done():
             self._future.set_result(LATE)
 
@@ -67,7 +80,6 @@ class TaskLink(Link):
         super().__init__(*settings)
         self._changed: asyncio.Event  # Of the loop; before Python 3.10 it belongs to one.
         self._task: Optional[asyncio.Task[None]] = None
-        self._current: Union[Session, Unary, None] = None
         self._call: Any = None
 
     def wake(self) -> None:
@@ -102,11 +114,11 @@ class TaskLink(Link):
     async def ask(self, request: Any, seconds: float) -> Reply:
         """Asks, and waits for so long at most."""
         slot = TaskSlot()
-        passed = self.enter(request, slot)
+        passed = self.enter(request, slot, seconds)
         if isinstance(passed, NoAnswer):
             return passed
         try:
-            return self.settle(passed, await slot.wait(seconds))
+            return self.settle(passed, await slot.wait(passed.wait_ns / NS))
         except BaseException:
             self.gate.gave_up(passed, _clock.now_ns())
             unwanted = slot.unwanted()
@@ -198,9 +210,7 @@ class TaskLink(Link):
     async def _connect_once(self) -> None:
         dialled = await self._dial()
         if dialled is None:
-            self.course.nothing_reachable(_clock.now_ns(), _entropy.unit())
-            self.is_waiting = True
-            self.refuse_inbox()
+            self.nothing_reachable()
             return
         index, channel = dialled
         self.counters.connections += 1
@@ -210,6 +220,9 @@ class TaskLink(Link):
         try:
             is_unary = self.course.is_unary(index)
             end = End.UNIMPLEMENTED if is_unary else await self._stream(index, channel)
+            if end is End.UNSAID:
+                self.reports.broken()
+                end = await self._stream(index, channel, _TAKES_IT_SECONDS)
             if end is End.UNIMPLEMENTED:
                 self.course.note_unary(index)
                 end = await self._requests(index, channel)
@@ -242,36 +255,46 @@ class TaskLink(Link):
         await channel.close()
         return None
 
-    async def _stream(self, index: int, channel: Any) -> End:
+    async def _stream(self, index: int, channel: Any, patience: float = 0.0) -> End:
+        """`patience`: so long is waited for the service to take the stream before anything is
+        written. gRPC gives a stream that ends while something is written a status of its own, and
+        what the service said is lost: whoever has met that looks once more.
+        """
         session = Session(self, index)
         metadata = self.endpoints[index].metadata()
         call = _wire.stub(channel).Session(metadata=metadata)
         self._current, self._call = session, call
-        writer = asyncio.ensure_future(self._write(session, call))
+        taken = asyncio.ensure_future(call.initial_metadata())
+        writer = asyncio.ensure_future(self._write(session, call, taken, patience))
         code = 0
         try:
-            await call.initial_metadata()
+            await taken
             if not call.done():
                 session.opened()
             while True:
                 response = await call.read()
                 if response is grpc.aio.EOF:
-                    code = (await call.code()).value[0]
+                    code, self._cause = (await call.code()).value[0], await call.details() or ""
                     break
                 session.take(response)
         except grpc.aio.AioRpcError as error:
-            code = error.code().value[0]
+            code, self._cause = error.code().value[0], error.details() or ""
         except asyncio.CancelledError:
             if session.ends_as is None and not self.is_closed:
                 raise
         finally:
             end = session.end_of(code)
+            if code == _INTERNAL and end is End.BROKEN_UNHEARD and not patience:
+                end = End.UNSAID
             session.close(end)
+            taken.cancel()
             writer.cancel()
             call.cancel()
         return end
 
-    async def _write(self, session: Session, call: Any) -> None:
+    async def _write(self, session: Session, call: Any, taken: Any, patience: float) -> None:
+        if patience:
+            await asyncio.wait({taken}, timeout=patience)
         with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
             while not session.is_over:
                 if session.wants_to_look_home():
@@ -321,6 +344,7 @@ class TaskLink(Link):
         """The same without a stream."""
         unary = Unary(self, lambda: channel.get_state() is _READY)
         self._current = unary
+        self.is_open()
         stub, tasks = _wire.stub(channel), set()
         try:
             while True:

@@ -7,12 +7,13 @@ process that ends, ends them.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional
 
 import grpc
 
-from . import _clock, _entropy, _wire
+from . import _clock, _wire
 from ._answer import LATE, LOST, Ask, Lack, NoAnswer, Reply
 from ._course import End
 from ._link import DIAL_MAX, FAREWELL, Link, log
@@ -22,6 +23,8 @@ from ._unary import CALL_SECONDS, Request, Unary
 
 _GAP_SECONDS = 0.1
 PARK_SECONDS = 0.5
+POLLED_NS = 200_000_000
+"""How often gRPC looks whether the state of a channel is still wanted."""
 _LOOK_SECONDS = 0.05
 
 
@@ -74,7 +77,7 @@ class ThreadLink(Link):
         self._thread: Optional[threading.Thread] = None
         self._is_parked = False
         self._is_inside = False
-        self._current: Union[Session, Unary, None] = None
+        self._failed: deque[tuple[int, grpc.Channel]] = deque()
         self._call: Any = None
 
     def wake(self) -> None:
@@ -107,11 +110,11 @@ class ThreadLink(Link):
     def ask(self, request: Any, seconds: float) -> Reply:
         """Asks, and waits for so long at most."""
         slot = ThreadSlot()
-        passed = self.enter(request, slot)
+        passed = self.enter(request, slot, seconds)
         if isinstance(passed, NoAnswer):
             return passed
         try:
-            return self.settle(passed, slot.wait(seconds))
+            return self.settle(passed, slot.wait(passed.wait_ns / NS))
         except BaseException:
             self.gate.gave_up(passed, _clock.now_ns())
             unwanted = slot.give_up()
@@ -223,9 +226,8 @@ class ThreadLink(Link):
     def _connect_once(self) -> None:
         dialled = self._dial()
         if dialled is None:
-            self.course.nothing_reachable(_clock.now_ns(), _entropy.unit())
-            self.is_waiting = True
-            self.refuse_inbox()
+            self.nothing_reachable()
+            self._close_failed(0)
             return
         index, channel = dialled
         self.counters.connections += 1
@@ -241,6 +243,7 @@ class ThreadLink(Link):
             with self.lock:
                 self._channel = self._current = self._call = None
             channel.close()
+            self._close_failed(0)
         self.has_ended(index, end)
 
     def _dial(self) -> Optional[tuple[int, grpc.Channel]]:
@@ -255,11 +258,20 @@ class ThreadLink(Link):
 
     def _dial_one(self, index: int) -> Optional[grpc.Channel]:
         channel = self.endpoints[index].connect()
-        if _is_ready(channel, DIAL_MAX, lambda: self._is_parked):
+        if self._is_ready(channel):
             return channel
         log.debug("holdoff is not reachable at %s", self.endpoints[index].target)
-        channel.close()
+        # To close it takes gRPC a fifth of a second, for which nobody is kept waiting.
+        self._failed.append((_clock.now_ns(), channel))
         return None
+
+    def _is_ready(self, channel: grpc.Channel) -> bool:
+        return _is_ready(channel, DIAL_MAX, lambda: self._is_parked)
+
+    def _close_failed(self, age_ns: int) -> None:
+        """Channels that could not connect, and are so old."""
+        while self._failed and _clock.now_ns() - self._failed[0][0] >= age_ns:
+            self._failed.popleft()[1].close()
 
     def _stream(self, index: int, channel: grpc.Channel) -> End:
         session = Session(self, index)
@@ -284,6 +296,7 @@ class ThreadLink(Link):
                     self._changed.notify_all()
             end = session.end_of(0)
         except grpc.RpcError as error:
+            self._cause = error.details() or ""
             end = session.end_of(error.code().value[0])
         finally:
             with self.lock:
@@ -296,6 +309,7 @@ class ThreadLink(Link):
         assert self._changed is not None
         leave_by: Optional[int] = None
         while not session.is_over:
+            self._close_failed(2 * POLLED_NS)
             if session.wants_to_look_home():
                 threading.Thread(target=self._look_home, args=(session,), daemon=True).start()
             with self._changed:
@@ -322,10 +336,11 @@ class ThreadLink(Link):
         """Leaves for the preferred endpoint where it is back, between questions if they leave a
         gap.
         """
-        channel = self._dial_one(0)
-        if channel is None:
-            return
+        channel = self.endpoints[0].connect()
+        is_back = self._is_ready(channel)
         channel.close()
+        if not is_back:
+            return
         assert self._changed is not None
         with self._changed:
             self._changed.wait_for(lambda: session.is_idle, _GAP_SECONDS)
@@ -341,6 +356,7 @@ class ThreadLink(Link):
         assert self._changed is not None
         with self.lock:
             self._current = unary
+        self.is_open()
         while True:
             with self._changed:
                 end = End.AGAIN if self._is_parked else unary.overdue()

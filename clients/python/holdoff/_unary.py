@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
-from . import _clock
+from . import _clock, _entropy
 from ._answer import LOST, Ask, Lack, NoAnswer
-from ._course import End
+from ._course import End, search_after
 from ._proto import coordinator_pb2 as pb
 from ._reports import Batch
 from ._rules.arithmetic import NS
@@ -41,6 +41,16 @@ class Unary:
         self._was_answered = False
         self._again_at = _clock.now_ns() + TRY_A_STREAM_AFTER_NS
         self.ends_as: Optional[End] = None
+        self._doubted_until: Optional[int] = None
+
+    def is_doubted(self) -> None:
+        """The service has stopped to answer. A late answer may still come."""
+        if self._doubted_until is None:
+            self._doubted_until = _clock.now_ns() + search_after(_entropy.unit())
+
+    def is_trusted(self) -> None:
+        """It answers again."""
+        self._doubted_until = None
 
     def overdue(self) -> Optional[End]:
         """Why the connection is to be left now."""
@@ -50,6 +60,8 @@ class Unary:
             self.ends_as = End.UNWANTED
         if self.ends_as is None and _clock.now_ns() >= self._again_at:
             self.ends_as = End.AGAIN
+        if self._doubted_until is not None and _clock.now_ns() >= self._doubted_until:
+            self.ends_as = self.ends_as or End.SILENT
         return self.ends_as
 
     def next(self) -> Optional[Request]:
@@ -60,7 +72,7 @@ class Unary:
                 ask.slot.put(True)
             elif not ask.slot.is_gone:
                 return self._begin("Acquire", link.fill_unary(ask.request), self._asked(ask))
-        due = link.reports.due_at()
+        due = None if self._doubted_until is not None else link.reports.due_at()
         is_due = due is not None and (_clock.now_ns() >= due or link.is_closed)
         # One at a time: sequence numbers must arrive in their order.
         batch = link.reports.take() if is_due and not self._is_reporting else None
@@ -73,7 +85,8 @@ class Unary:
 
     def patience(self) -> float:
         """Seconds until `next` may say something else by itself."""
-        due = None if self._is_reporting else self._link.reports.due_at()
+        is_held = self._is_reporting or self._doubted_until is not None
+        due = None if is_held else self._link.reports.due_at()
         wait = 1.0 if due is None else (due - _clock.now_ns()) / NS
         return min(max(wait, 0.001), 1.0)
 

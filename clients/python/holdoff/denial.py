@@ -89,7 +89,24 @@ class Denied(Exception):
 
 
 class TimedOut(TimeoutError):
-    """An attempt was cut off at its limit, and none before it had an error of its own."""
+    """All attempts were cut off at a limit of time, so that none had an error of its own.
+
+    Attributes:
+        attempts: how many were made.
+        reason: why there was no further one; `stopped` tells more.
+    """
+
+    def __init__(self, attempts: int, why: Denied) -> None:
+        plural = "attempt was" if attempts == 1 else "attempts were all"
+        TimeoutError.__init__(self, f"{attempts} {plural} cut off at the limit of time ({why})")
+        self.attempts = attempts
+        self.reason = why.reason
+        setattr(self, _ATTRIBUTE, why)
+
+    @property
+    def why(self) -> Denied:
+        known: Denied = getattr(self, _ATTRIBUTE)
+        return known
 
 
 class Cancelled(Exception):

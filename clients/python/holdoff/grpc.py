@@ -9,7 +9,8 @@ all, or `idempotent_if` for a method. Any setting of `Client.call` may be given.
 call is its deadline, for all attempts together.
 
 The last error is raised as it is; where no attempt was made, `Denied` is raised, which is a
-`grpc.RpcError` with the code UNAVAILABLE too. Calls with streams pass unguarded, and `.future()`
+`grpc.RpcError` with the code UNAVAILABLE too, and where all were cut off `TimedOut`, with
+DEADLINE_EXCEEDED. Calls with streams pass unguarded, and `.future()`
 of a guarded one waits for it. Switch gRPC's own retries off (`grpc.enable_retries`), or there are
 two of them.
 """
@@ -42,6 +43,22 @@ class Denied(denial.Denied, grpc.RpcError):
 
     def code(self) -> grpc.StatusCode:
         return grpc.StatusCode.UNAVAILABLE
+
+    def details(self) -> str:
+        return str(self)
+
+    def trailing_metadata(self) -> Any:
+        return ()
+
+
+class TimedOut(denial.TimedOut, grpc.RpcError):
+    """All attempts were cut off at a limit of time."""
+
+    def __init__(self, why: denial.TimedOut) -> None:
+        denial.TimedOut.__init__(self, why.attempts, why.why)
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.DEADLINE_EXCEEDED
 
     def details(self) -> str:
         return str(self)
@@ -103,6 +120,8 @@ class HoldoffInterceptor(_Guarding, grpc.UnaryUnaryClientInterceptor):
             return self._client.call(name, send, **settings)
         except denial.Denied as why:
             raise Denied(why) from None
+        except denial.TimedOut as why:
+            raise TimedOut(why) from None
 
 
 class AioHoldoffInterceptor(_Guarding, grpc.aio.UnaryUnaryClientInterceptor):
@@ -130,6 +149,8 @@ class AioHoldoffInterceptor(_Guarding, grpc.aio.UnaryUnaryClientInterceptor):
             return await self._client.call(name, send, **settings)
         except denial.Denied as why:
             raise Denied(why) from None
+        except denial.TimedOut as why:
+            raise TimedOut(why) from None
 
 
 def _limited(details: Any, limit: Optional[float]) -> Any:

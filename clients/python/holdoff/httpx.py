@@ -5,8 +5,9 @@
 The dependency is the host, unless `dependency` says otherwise, and the methods that HTTP calls
 idempotent are retried. Any setting of `Client.call` may be given. A response that counts as a
 failure is returned as it is where there is no further attempt; httpx's own errors are raised as
-they are. Where no attempt was made, `Denied` is raised, which is a `httpx.TransportError` too. A
-body that is a stream is sent once.
+they are. Where no attempt was made, `Denied` is raised, which is a `httpx.TransportError` too,
+and where all were cut off at a limit of time `TimedOut`, a `httpx.TimeoutException`. A request with
+an `Idempotency-Key` is retried whatever its method. A body that is a stream is sent once.
 """
 
 from __future__ import annotations
@@ -32,6 +33,14 @@ class Denied(denial.Denied, httpx.TransportError):
 
     def __init__(self, why: denial.Denied, request: httpx.Request) -> None:
         denial.Denied.__init__(self, why.by, why.reason, why.detail, why.retry_after)
+        self._request = request
+
+
+class TimedOut(denial.TimedOut, httpx.TimeoutException):
+    """All attempts were cut off at a limit of time."""
+
+    def __init__(self, why: denial.TimedOut, request: httpx.Request) -> None:
+        denial.TimedOut.__init__(self, why.attempts, why.why)
         self._request = request
 
 
@@ -64,6 +73,8 @@ class HoldoffTransport(httpx.BaseTransport):
             return self._client.call(name, send, **settings)
         except denial.Denied as why:
             raise Denied(why, request) from None
+        except denial.TimedOut as why:
+            raise TimedOut(why, request) from None
 
     def close(self) -> None:
         self._transport.close()
@@ -99,6 +110,8 @@ class AsyncHoldoffTransport(httpx.AsyncBaseTransport):
             return await self._client.call(name, send, **settings)
         except denial.Denied as why:
             raise Denied(why, request) from None
+        except denial.TimedOut as why:
+            raise TimedOut(why, request) from None
 
     async def aclose(self) -> None:
         await self._transport.aclose()
@@ -114,7 +127,7 @@ def _question(
     )
     can_repeat = isinstance(request.stream, httpx.ByteStream)
     said: Any = {"classify": classify.http, **settings}
-    return name, _http.settings(said, request.method, can_repeat)
+    return name, _http.settings(said, request.method, request.headers, can_repeat)
 
 
 def _limited(request: httpx.Request, limit: Optional[float]) -> httpx.Request:

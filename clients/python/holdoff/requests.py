@@ -7,7 +7,8 @@ The dependency is the host, unless `dependency` says otherwise, and the methods 
 idempotent are retried. Any setting of `Client.call` may be given. A response that counts as a
 failure is returned as it is where there is no further attempt; errors of requests are raised as
 they are. Where no attempt was made, `Denied` is raised, which is a `requests.ConnectionError`
-too. A body that is a file or an iterator is sent once.
+too; where all were cut off at a limit of time, `TimedOut`, a `requests.Timeout`. A request with an
+`Idempotency-Key` is retried whatever its method. A body that is a file or an iterator is sent once.
 """
 
 from __future__ import annotations
@@ -34,6 +35,14 @@ class Denied(denial.Denied, requests.ConnectionError):
 
     def __init__(self, why: denial.Denied, request: requests.PreparedRequest) -> None:
         denial.Denied.__init__(self, why.by, why.reason, why.detail, why.retry_after)
+        self.request, self.response = request, None
+
+
+class TimedOut(denial.TimedOut, requests.Timeout):
+    """All attempts were cut off at a limit of time."""
+
+    def __init__(self, why: denial.TimedOut, request: requests.PreparedRequest) -> None:
+        denial.TimedOut.__init__(self, why.attempts, why.why)
         self.request, self.response = request, None
 
 
@@ -75,11 +84,13 @@ class HoldoffAdapter(HTTPAdapter):
 
         said: Any = {"classify": classify.http, **self._settings}
         can_repeat = request.body is None or isinstance(request.body, (bytes, str))
-        settings = _http.settings(said, request.method or "GET", can_repeat)
+        settings = _http.settings(said, request.method or "GET", request.headers, can_repeat)
         try:
             return self._client.call(self._name(request), send, **settings)
         except denial.Denied as why:
             raise Denied(why, request) from None
+        except denial.TimedOut as why:
+            raise TimedOut(why, request) from None
 
     def close(self) -> None:
         self._adapter.close()

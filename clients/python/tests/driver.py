@@ -19,9 +19,11 @@ from typing import Any, Callable, Optional
 from urllib.parse import urlsplit
 
 import grpc
+import httpx
 
 import holdoff
 import holdoff.aio
+import holdoff.httpx
 
 Json = dict[str, Any]
 THREADS = ThreadPoolExecutor(max_workers=1024)
@@ -196,6 +198,10 @@ class Run:
             result["value"] = await cancelling(call, scripted, step.get("cancel_after_ms"))
         except (asyncio.CancelledError, holdoff.Cancelled):
             result.update(reason="CANCELLED", by="CALLER")
+        except ValueError as error:
+            if not str(error).startswith("dependency "):
+                raise
+            result.update(reason="BAD_NAME", by="CALLER")
         except Exception as error:
             why = holdoff.stopped(error)
             if why is None:
@@ -212,6 +218,22 @@ class Run:
             "total_ms": total,
             **result,
         }
+
+    async def do_request(self, step: Json) -> Json:
+        """Through the adapter for httpx. Nothing is sent: the scenario denies it."""
+        request = httpx.Request(step["method"], step["url"], headers=step.get("headers"))
+        sends = httpx.MockTransport(lambda request: httpx.Response(500))
+        result: Json = {"name": step["name"], "value": None, "error": None, "runs": 0}
+        try:
+            if self._is_aio:
+                guarded = holdoff.httpx.AsyncHoldoffTransport(self._client, sends)
+                await guarded.handle_async_request(request)
+            else:
+                adapter = holdoff.httpx.HoldoffTransport(self._client, sends)
+                await self._do(adapter.handle_request, request)
+        except holdoff.Denied as denied:
+            return {**result, **reason_of(denied)}
+        raise AssertionError("it was sent")
 
     async def do_repeat(self, step: Json) -> Json:
         counts = {"calls": 0, "succeeded": 0, "refused": 0}

@@ -102,12 +102,12 @@ class Scripted(stubs.CoordinatorServiceServicer):
 
 
 @contextlib.contextmanager
-def serving(scripted: Scripted, credentials: Any = None) -> Iterator[str]:
-    """Its endpoint."""
+def serving(scripted: Scripted, credentials: Any = None, port: int = 0) -> Iterator[str]:
+    """Its endpoint; on any free port unless said."""
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=16))
     stubs.add_CoordinatorServiceServicer_to_server(scripted, server)  # type: ignore[no-untyped-call]
     if credentials is None:
-        endpoint = f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        endpoint = f"http://127.0.0.1:{server.add_insecure_port(f'127.0.0.1:{port}')}"
     else:
         port = server.add_secure_port("127.0.0.1:0", credentials)
         endpoint = f"https://127.0.0.1:{port}"

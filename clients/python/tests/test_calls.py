@@ -167,7 +167,7 @@ def test_a_bad_setting_is_named(both: Both, settings: dict[str, Any], error: str
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
-        ({"endpoints": ["ftp://x"]}, "endpoint 'ftp://x'"),
+        ({"endpoints": ["ftp://x"]}, "endpoint `ftp://x`"),
         ({"endpoints": ["http://x:port"]}, "endpoint"),
         ({"endpoints": []}, "endpoints"),
         ({"timeout": 0.0}, "timeout 0.0: it must be above 0"),

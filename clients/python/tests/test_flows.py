@@ -202,7 +202,7 @@ def test_nothing_is_held_back_while_the_service_is_known_to_be_away(
     assert isinstance(core.link, Standing)
     if why == "silence":
         for _ in range(3):
-            passed = core.link.gate.enter(clock.now)
+            passed = core.link.gate.enter(clock.now, 50_000_000)
             assert passed is not None
             core.link.gate.unanswered(passed, clock.now, 0.5)
     else:

@@ -5,19 +5,25 @@ from __future__ import annotations
 import math
 from typing import Any, Callable, Optional
 
+import httpx
 import pytest
 from vectors import Reading, as_text, assert_all_read, load, number, optional_ns
 
+import holdoff
 from holdoff import _tally, _wire, classify
+from holdoff._channel import read_address
 from holdoff._proto import coordinator_pb2 as pb
 from holdoff._pushed import ASK, GO, Heard
+from holdoff._question import Question
 from holdoff._rules import backoff, clamp, own_words, pushback
 from holdoff._rules.arithmetic import from_seconds
 from holdoff._rules.budget import Budget
 from holdoff._rules.detector import Detector
 from holdoff._rules.policy import Policy, read_policy
 from holdoff._rules.record import Granted, LocalPermit, Record, Refused, Retry, Unknown
+from holdoff._wire import is_name
 from holdoff.denial import Reason
+from holdoff.httpx import _question as httpx_question
 from holdoff.outcome import Outcome, OutcomeKind
 
 Check = Callable[[Reading], None]
@@ -34,7 +40,7 @@ def checks(name: str, at_least: int) -> Callable[[Check], Check]:
 
 NAMES = (
     "backoff pushback_http pushback_grpc budget detector classify_http classify_grpc own_words"
-    " answer client_policy pushed tally clamp local"
+    " answer client_policy pushed tally clamp local settings"
 ).split()
 
 
@@ -237,11 +243,44 @@ def _client_policy(vector: Reading) -> None:
         assert kept == as_said, f"{name}: {kept}"
 
 
-@checks("pushed", 100)
+@checks("settings", 103)
+def _settings(vector: Reading) -> None:
+    expected = vector["expected"].whole()
+    if "endpoint" in vector:
+        address = read_address(vector["endpoint"])
+        names = ("host", "port", "encrypted")
+        assert (address and dict(zip(names, address))) == expected["address"]
+        if address is None:
+            with pytest.raises(ValueError, match=r"^endpoint `"):
+                holdoff.Client([vector["endpoint"]])
+    elif "text" in vector:
+        assert is_name(vector["text"]) is expected["taken"]
+    else:
+        said = vector["request"]
+        request = httpx.Request(said["method"], said["url"], headers=said["headers"])
+        name, settings = httpx_question(request, None, {})
+        question = Question(name, settings)
+        safety = {1: "unsafe", 2: "idempotent", 3: "keyed"}[question.safety]
+        assert {"dependency": name, "safety": safety} == expected
+
+
+@checks("pushed", 174)
 def _pushed(vector: Reading) -> None:
     update = _fill(pb.Update(), vector["update"])
     heard, after = Heard(update, None, Policy(), 0), int(vector["after_ns"])
     waiting, expected = vector.get("waiting"), vector["expected"].whole()
+    alone = vector.get("alone")
+    if alone:
+        attempt = {"first": 1, "extra": 2}[alone["sought"]]
+        refused = heard.refuses_alone(attempt, alone.get("since") or 0, after)
+        assert expected["refused"] == (
+            refused
+            and {
+                "reason": refused.reason.name,
+                "retry_after_ns": str(from_seconds(refused.retry_after or 0.0)),
+            }
+        )
+        return
     if waiting:
         dropped = heard.drops(waiting["granted_in"], waiting["attempt"], after)
         assert expected == {

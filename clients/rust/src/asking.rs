@@ -28,7 +28,7 @@ use crate::{
     client::{Client, Mode, OnNoDecision},
     counters::add,
     denied::{DenialReason, Denied, DeniedBy},
-    link::{Link, NoAnswer},
+    link::NoAnswer,
     local::{self, Strictness},
     outcome::Outcome,
     permit::{Permit, Terms},
@@ -216,6 +216,9 @@ impl Asking {
     /// What follows from the caller's own words.
     fn settled(&self) -> Result<(), Denied> {
         let is_unsafe = self.question.safety == Safety::Unsafe;
+        if !matches!(self.client.inner().mode, Mode::Bypass) {
+            settled::name(&self.question)?;
+        }
         settled::time(self.time_left())?;
         if self.is_hedge && (is_unsafe || self.hedges_are_over.load(Relaxed)) {
             let detail = "it may do harm, or the dependency said: do not retry";
@@ -232,8 +235,7 @@ impl Asking {
         let Mode::Fleet(link) = &inner.mode else {
             return Err(NoDecision::Unasked);
         };
-        let request = self.request(link, confirm).ok_or(NoDecision::Unasked)?;
-        let answer = link.ask(request, inner.timeout).await;
+        let answer = link.ask(self.request(confirm), inner.timeout).await;
         let answer = answer
             .map_err(NoDecision::Unanswered)
             .and_then(|response| wire::read_answer(response).map_err(NoDecision::Unreadable));
@@ -247,17 +249,12 @@ impl Asking {
         answer
     }
 
-    /// `None`: the service cannot be asked this.
-    fn request(&self, link: &Link, confirm: Option<&Bytes>) -> Option<proto::AcquireRequest> {
-        if !self.question.is_well_named() {
-            link.shared().warn_name();
-            return None;
-        }
+    fn request(&self, confirm: Option<&Bytes>) -> proto::AcquireRequest {
         let previous = match (confirm, &self.previous) {
             (None, Some(previous)) => Some(previous.on_the_wire()),
             (Some(_), _) | (None, None) => None,
         };
-        Some(proto::AcquireRequest {
+        proto::AcquireRequest {
             dependency: self.question.dependency.to_string(),
             attempt: self.attempt,
             safety: wire::write_safety(self.question.safety),
@@ -271,7 +268,7 @@ impl Asking {
             // The stream's own stand for these.
             namespace: String::new(),
             caller: None,
-        })
+        }
     }
 
     /// Decides without the service.

@@ -1,5 +1,8 @@
 //! How a client is made. Only malformed settings fail here; a service that cannot be reached
 //! is the everyday case, and is met when the first question is asked.
+//!
+//! The forms and names allowed are the same for all clients (`docs/client-states.md`,
+//! Settings).
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -13,6 +16,7 @@ use crate::{
     clock::Clock,
     counters::Counting,
     credentials::{Bearer, Tls},
+    endpoint::{self, Address},
     entropy,
     link::{Dial, Dialer, Link},
     local::{self, Local},
@@ -30,7 +34,7 @@ const NAME_BYTES_MAX: usize = 200;
 /// Settings of a [`Client`].
 #[derive(Default)]
 pub struct Builder {
-    endpoints: Vec<String>,
+    endpoints: Option<Vec<String>>,
     service: Option<String>,
     instance: Option<String>,
     namespace: String,
@@ -40,7 +44,15 @@ pub struct Builder {
     on_no_decision: OnNoDecision,
     dial: Option<Dial>,
     tls: Tls,
-    bearer: Bearer,
+    bearer: Option<Bearer>,
+}
+
+/// What is read of the environment when a client is built.
+#[derive(Debug, Default)]
+pub(crate) struct Environment {
+    pub(crate) server: Option<String>,
+    pub(crate) token: Option<String>,
+    pub(crate) bypass: Option<String>,
 }
 
 /// A setting that can never work.
@@ -48,13 +60,18 @@ pub struct Builder {
 #[non_exhaustive]
 pub enum BuildError {
     /// It is no address of a service.
-    #[error("endpoint `{endpoint}`: {reason}")]
+    #[error("{setting} `{endpoint}`: {reason}")]
     Endpoint {
-        /// As it was given.
+        /// `endpoint`, or `HOLDOFF_SERVER`.
+        setting: &'static str,
+        /// Its beginning, without a user.
         endpoint: String,
         /// What is wrong with it.
         reason: String,
     },
+    /// There is nowhere to connect to.
+    #[error("endpoints: at least one is needed")]
+    NoEndpoint,
     /// The service would refuse each question.
     #[error("{field} `{value}`: {reason}")]
     Name {
@@ -71,15 +88,16 @@ pub enum BuildError {
 }
 
 impl Builder {
-    /// Where the service is, in order of preference: `http://host:port`. A later one is
-    /// used while those before it cannot be reached. `http://127.0.0.1:7460` unless said.
+    /// Where the service is, in order of preference: `http://host:port`, `https://host:port` or
+    /// `host:port`. A later one is used while those before it cannot be reached. What
+    /// `HOLDOFF_SERVER` says unless said, or `http://127.0.0.1:7460`.
     #[must_use]
     pub fn endpoints<I>(mut self, endpoints: I) -> Self
     where
         I: IntoIterator,
         I::Item: Into<String>,
     {
-        self.endpoints = endpoints.into_iter().map(Into::into).collect();
+        self.endpoints = Some(endpoints.into_iter().map(Into::into).collect());
         self
     }
 
@@ -98,7 +116,7 @@ impl Builder {
         self
     }
 
-    /// The tenant; `default` unless said.
+    /// The tenant: 1 to 200 ASCII letters, digits and `. _ / : @ -`; `default` unless said.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = namespace.into();
@@ -149,7 +167,7 @@ impl Builder {
     }
 
     /// Sends `authorization: Bearer TOKEN` with each request. Over `http://` anybody on the
-    /// way can read it.
+    /// way can read it. What `HOLDOFF_TOKEN` says unless said.
     #[must_use]
     pub fn token(self, token: impl Into<String>) -> Self {
         let token = token.into();
@@ -160,7 +178,7 @@ impl Builder {
     /// request, so that it must be quick.
     #[must_use]
     pub fn token_from(mut self, source: impl Fn() -> String + Send + Sync + 'static) -> Self {
-        self.bearer = Bearer::new(source);
+        self.bearer = Some(Bearer::new(source));
         self
     }
 
@@ -181,11 +199,10 @@ impl Builder {
     /// # Errors
     /// Only for what can never work: a malformed endpoint or name, a timeout of zero.
     pub fn build(self) -> Result<Client, BuildError> {
-        let bypass = std::env::var("HOLDOFF_BYPASS").is_ok_and(|value| value == "1");
-        self.build_bypassed_if(bypass)
+        self.build_in(Environment::read())
     }
 
-    pub(crate) fn build_bypassed_if(self, bypass: bool) -> Result<Client, BuildError> {
+    pub(crate) fn build_in(self, environment: Environment) -> Result<Client, BuildError> {
         let timeout = self.timeout.unwrap_or(DEFAULT_TIMEOUT);
         if timeout.is_zero() || timeout > Duration::from_secs(10) {
             return Err(BuildError::Timeout(timeout));
@@ -195,21 +212,24 @@ impl Builder {
             return Err(BuildError::Name {
                 field: "follow",
                 value: odd.chars().take(40).collect(),
-                reason: "1 to 200 ASCII letters, digits and . _ / : @ -",
+                reason: question::NAMES,
             });
         }
+        let token = |token: String| Bearer::new(move || token.clone());
         let dialer = Dialer {
-            endpoints: self.dialled()?,
+            endpoints: self.dialled(environment.server.as_deref())?,
             dial: self.dial,
-            bearer: self.bearer,
+            bearer: (self.bearer)
+                .or(environment.token.map(token))
+                .unwrap_or_default(),
         };
         let counting = Arc::<Counting>::default();
         let clock = Clock::new();
         let policy = self.policy.unwrap_or_else(local::policy);
         let pushed = Pushed::new(clock.clone(), policy.clone(), self.follow);
-        let mode = match bypass {
-            true => Mode::Bypass,
-            false => Mode::Fleet(Link::new(dialer, hello, pushed, Arc::clone(&counting))),
+        let mode = match environment.bypass.as_deref() {
+            Some("1") => Mode::Bypass,
+            Some(_) | None => Mode::Fleet(Link::new(dialer, hello, pushed, Arc::clone(&counting))),
         };
         Ok(Client::of(Inner {
             mode,
@@ -226,7 +246,13 @@ impl Builder {
         let instance = self.instance.clone().unwrap_or_else(instance);
         short("service", &service)?;
         short("instance", &instance)?;
-        short("namespace", &self.namespace)?;
+        if !self.namespace.is_empty() && !question::is_name(&self.namespace) {
+            return Err(BuildError::Name {
+                field: "namespace",
+                value: self.namespace.chars().take(40).collect(),
+                reason: question::NAMES,
+            });
+        }
         Ok(proto::Hello {
             caller: Some(proto::Caller { service, instance }),
             namespace: self.namespace.clone(),
@@ -234,35 +260,54 @@ impl Builder {
         })
     }
 
-    fn dialled(&self) -> Result<Vec<Endpoint>, BuildError> {
-        match self.endpoints.is_empty() {
-            true => Ok(vec![endpoint(DEFAULT_ENDPOINT, &self.tls)?]),
-            false => {
-                let each = self.endpoints.iter();
-                each.map(|text| endpoint(text, &self.tls)).collect()
-            }
+    fn dialled(&self, server: Option<&str>) -> Result<Vec<Endpoint>, BuildError> {
+        let Some(endpoints) = &self.endpoints else {
+            let only = match server {
+                Some(server) => dialled("HOLDOFF_SERVER", server, &self.tls)?,
+                None => endpoint(DEFAULT_ENDPOINT, &self.tls)?,
+            };
+            return Ok(vec![only]);
+        };
+        if endpoints.is_empty() {
+            return Err(BuildError::NoEndpoint);
+        }
+        let each = endpoints.iter();
+        each.map(|text| endpoint(text, &self.tls)).collect()
+    }
+}
+
+impl Environment {
+    /// What is empty is not set.
+    fn read() -> Self {
+        let read = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Self {
+            server: read("HOLDOFF_SERVER"),
+            token: read("HOLDOFF_TOKEN"),
+            bypass: read("HOLDOFF_BYPASS"),
         }
     }
 }
 
 /// An endpoint as the client, and an operator's tool, reach the service.
 pub(crate) fn endpoint(text: &str, tls: &Tls) -> Result<Endpoint, BuildError> {
+    dialled("endpoint", text, tls)
+}
+
+fn dialled(setting: &'static str, text: &str, tls: &Tls) -> Result<Endpoint, BuildError> {
     let refuse = |reason: String| BuildError::Endpoint {
-        endpoint: text.to_owned(),
+        setting,
+        endpoint: endpoint::shown(text),
         reason,
     };
-    let endpoint = Endpoint::from_shared(text.to_owned()).map_err(|e| refuse(e.to_string()))?;
-    match endpoint.uri().scheme_str() {
-        Some("http" | "https") if endpoint.uri().host().is_some() => {}
-        Some(_) | None => return Err(refuse("it must look like http://host:port".into())),
-    }
-    let endpoint = match endpoint.uri().scheme_str() {
+    let address = Address::read(text).ok_or_else(|| refuse(endpoint::FORMS.into()))?;
+    let endpoint = Endpoint::from_shared(address.url()).map_err(|e| refuse(e.to_string()))?;
+    let endpoint = match address.is_encrypted {
         // Certificates that cannot be read are found here, and not at the first question.
-        Some("https") => {
+        true => {
             let encrypted = endpoint.tls_config(tls.config());
             encrypted.map_err(|e| refuse(causes(&e)))?
         }
-        Some(_) | None => endpoint,
+        false => endpoint,
     };
     Ok(endpoint
         .connect_timeout(CONNECT_TIMEOUT)
@@ -326,12 +371,20 @@ mod tests {
     fn only_what_can_never_work_fails() {
         let build = |text: &str| Builder::default().endpoints([text]).build();
         assert!(build("http://no-such-host.invalid:1").is_ok());
-        for bad in ["", "no scheme", "ftp://x", "http://", "127.0.0.1:7460"] {
-            assert!(
-                matches!(build(bad), Err(BuildError::Endpoint { .. })),
-                "{bad}"
-            );
-        }
+        assert!(build("127.0.0.1:7460").is_ok());
+        let told = |built: Result<Client, BuildError>| built.unwrap_err().to_string();
+        assert_eq!(
+            told(build("ftp://x")),
+            "endpoint `ftp://x`: it must be http://host:port, https://host:port or host:port, \
+             with a port of 1 to 65535"
+        );
+        let none = Builder::default().endpoints(<[&str; 0]>::default()).build();
+        assert_eq!(told(none), "endpoints: at least one is needed");
+        let spaced = Builder::default().namespace("a b").build();
+        assert_eq!(
+            told(spaced),
+            "namespace `a b`: 1 to 200 ASCII letters, digits and . _ / : @ -"
+        );
         let long = Builder::default().instance("x".repeat(201)).build();
         assert!(matches!(
             long,
@@ -342,6 +395,30 @@ mod tests {
         ));
         let zero = Builder::default().timeout(Duration::ZERO).build();
         assert!(matches!(zero, Err(BuildError::Timeout(_))));
+    }
+
+    #[test]
+    fn the_environment_says_where_the_service_is_unless_an_option_does() {
+        let server = |text: &str| Environment {
+            server: Some(text.into()),
+            ..Environment::default()
+        };
+        assert!(Builder::default().build_in(server("h:1")).is_ok());
+        let odd = Builder::default().build_in(server("log")).unwrap_err();
+        assert!(
+            odd.to_string().starts_with("HOLDOFF_SERVER `log`: "),
+            "{odd}"
+        );
+        let said = Builder::default().endpoints(["h:1"]);
+        assert!(said.build_in(server("log")).is_ok());
+        let where_to = |builder: Builder, server| {
+            let dialled = builder.dialled(server).unwrap();
+            dialled[0].uri().to_string()
+        };
+        assert_eq!(where_to(Builder::default(), None), "http://127.0.0.1:7460/");
+        assert_eq!(where_to(Builder::default(), Some("h:1")), "http://h:1/");
+        let said = Builder::default().endpoints(["https://I"]);
+        assert_eq!(where_to(said, Some("h:1")), "https://i:7460/");
     }
 
     #[test]

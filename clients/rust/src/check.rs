@@ -29,7 +29,11 @@ use std::{
 use tokio::time::{Instant, timeout};
 
 use self::course::{Course, Ended, Run};
-use crate::client::Client;
+use crate::{
+    asking::settled,
+    client::{Client, Mode},
+    question,
+};
 
 /// What all checkers together have found.
 pub use holdoff_decision::check::Verdict;
@@ -112,6 +116,11 @@ pub enum Finding {
     /// it plans again.
     NotPlanned {
         /// Its words.
+        why: String,
+    },
+    /// No dependency has such a name. Nothing is checked.
+    BadName {
+        /// The name, and what is allowed.
         why: String,
     },
     /// The service does not answer; checks go on without. Told once, until it answers.
@@ -211,6 +220,12 @@ impl<F> Checker<F> {
         F: FnMut(Check) -> Fut,
         Fut: Future<Output = H>,
     {
+        let is_bypassed = matches!(self.client.inner().mode, Mode::Bypass);
+        if !is_bypassed && !question::is_name(&self.dependency) {
+            let why = settled::bad_name(&self.dependency).detail;
+            self.tell(&Finding::BadName { why });
+            return;
+        }
         let mut course = Course::new(self);
         loop {
             let planned = course.ask(&self.client, &self.dependency).await;

@@ -239,11 +239,15 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DenialReason, OutcomeKind, Safety};
+    use crate::{DenialReason, OutcomeKind, Safety, builder::Environment};
 
     #[tokio::test(start_paused = true)]
     async fn a_bypass_lets_every_call_through_with_local_retries() {
-        let client = Client::builder().build_bypassed_if(true).unwrap();
+        let bypass = Environment {
+            bypass: Some("1".into()),
+            ..Environment::default()
+        };
+        let client = Client::builder().build_in(bypass).unwrap();
         for _ in 0..100 {
             let call = client.call("payments");
             let error = call.run(|_| async { Err::<(), _>(()) }).await.unwrap_err();

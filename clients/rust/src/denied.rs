@@ -50,6 +50,8 @@ pub enum DenialReason {
     Duplicate,
     /// The permit is void.
     PermitVoid,
+    /// No dependency has such a name; nothing was asked.
+    BadName,
     /// The service decided nothing, and the client was told to deny then.
     NoDecision,
     /// The service granted a retry without saying when. That is never taken as "now".
@@ -162,6 +164,7 @@ impl fmt::Display for DenialReason {
             Self::BudgetExhausted => "retry budget exhausted",
             Self::Duplicate => "the permit was used already",
             Self::PermitVoid => "the permit is void",
+            Self::BadName => "no name of a dependency",
             Self::NoDecision => "nothing was decided",
             Self::Unreadable => "unreadable answer",
         })
@@ -182,6 +185,14 @@ pub struct CallError<E> {
     pub attempts: u32,
 }
 
+impl<E> CallError<E> {
+    /// Attempts were made, and all of them were cut off by a time limit: by the deadline, the
+    /// limit of an attempt, or the lease of a probe. There is no real error.
+    pub fn is_timeout(&self) -> bool {
+        self.last.is_none() && self.attempts > 0
+    }
+}
+
 impl<E: fmt::Display> fmt::Display for CallError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.last {
@@ -191,7 +202,11 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
                 self.attempts, self.why
             ),
             None if self.attempts == 0 => write!(f, "not called: {}", self.why),
-            None => write!(f, "gave up after attempt {}: {}", self.attempts, self.why),
+            None => write!(
+                f,
+                "timed out (gave up after attempt {}: {})",
+                self.attempts, self.why
+            ),
         }
     }
 }

@@ -20,6 +20,8 @@ use tower::{Layer, Service, ServiceExt};
 pub use grpc::{GrpcLayer, GuardedChannel};
 #[cfg(feature = "reqwest")]
 pub use reqwest::HoldoffMiddleware;
+#[cfg(all(test, feature = "reqwest"))]
+pub(crate) use reqwest::question_of;
 
 use crate::{
     call::OnDenied,

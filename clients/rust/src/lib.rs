@@ -51,6 +51,7 @@ mod clock;
 mod counters;
 mod credentials;
 mod denied;
+mod endpoint;
 mod entropy;
 mod gate;
 pub mod layer;

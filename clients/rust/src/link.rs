@@ -13,6 +13,7 @@
 //! | [`following`] | what the service pushes on it |
 //! | [`outstanding`] | questions without an answer yet |
 //! | [`planning`] | when to check next, beside the stream |
+//! | [`standing`] | what the log says about it being away |
 //! | [`unary`] | the same without a stream, for a service that has none |
 
 mod course;
@@ -20,10 +21,14 @@ mod following;
 mod outstanding;
 mod planning;
 mod session;
+mod standing;
 mod unary;
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -43,7 +48,7 @@ use crate::{
     counters::{Counting, Seldom, add},
     credentials::Route,
     entropy,
-    gate::Gate,
+    gate::{Gate, Pass},
     outcome::Outcome,
     proto,
     pushed::Pushed,
@@ -73,7 +78,9 @@ pub(crate) struct Shared {
     gate: Gate,
     /// The service has stopped to answer on this stream: leave it.
     silent: Notify,
-    warned_away: Seldom,
+    /// The endpoint that was connected to last.
+    endpoint: AtomicUsize,
+    standing: standing::Standing,
     warned_configuration: Seldom,
 }
 
@@ -140,7 +147,8 @@ impl Link {
                 counting,
                 gate: Gate::new(),
                 silent: Notify::new(),
-                warned_away: Seldom::default(),
+                endpoint: AtomicUsize::new(0),
+                standing: standing::Standing::new(),
                 warned_configuration: Seldom::default(),
             }),
             task: Mutex::new(None),
@@ -166,9 +174,9 @@ impl Link {
             Err(_) => Err(NoAnswer::Late),
         };
         match &reply {
-            Ok(_) => shared.came_back(pass.answered()),
+            Ok(_) => shared.came_back(pass),
             Err(NoAnswer::Failed(code, text)) if is_configuration(*code) => {
-                shared.came_back(pass.answered());
+                shared.came_back(pass);
                 shared.warn_configuration(*code, text);
             }
             Err(failed @ (NoAnswer::Late | NoAnswer::Failed(..))) => {
@@ -265,10 +273,14 @@ impl Shared {
         *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = channel;
     }
 
-    fn came_back(&self, was_away: bool) {
-        if was_away {
-            tracing::info!("holdoff answers again");
-        }
+    /// The endpoint that was connected to last.
+    fn address(&self) -> String {
+        self.dialer.address(Some(self.endpoint.load(Relaxed)))
+    }
+
+    fn came_back(&self, pass: Pass<'_>) {
+        pass.answered();
+        self.standing.answered(|| self.address());
     }
 
     fn went_away(&self, has_shut: bool, why: &NoAnswer) {
@@ -278,17 +290,7 @@ impl Shared {
         if *why == NoAnswer::Late {
             self.silent.notify_waiters();
         }
-        if self.warned_away.now() {
-            tracing::warn!(%why, "holdoff does not answer; deciding locally for a while");
-        }
-    }
-
-    pub(crate) fn warn_name(&self) {
-        if self.warned_configuration.now() {
-            tracing::warn!(
-                "a dependency's name is not 1 to 200 of the letters allowed; deciding locally"
-            );
-        }
+        self.standing.silent(&self.address(), why);
     }
 
     /// What is not followed is asked about each time.
@@ -323,11 +325,18 @@ fn is_configuration(code: Code) -> bool {
 async fn run(shared: Arc<Shared>, mut wanted: mpsc::Receiver<Wanted>) {
     let mut course = course::Course::new();
     while let Some(first) = until_wanted(&shared, &mut wanted, course.not_before()).await {
-        let Some((index, channel)) = shared.dialer.dial(course.start()).await else {
-            course.nothing_reachable(entropy::unit());
-            refuse(first, &mut wanted);
-            continue;
+        let (index, channel) = match shared.dialer.dial(course.start()).await {
+            Ok(dialled) => dialled,
+            Err(why) => {
+                shared
+                    .standing
+                    .unreachable(&shared.dialer.address(None), why);
+                course.nothing_reachable(entropy::unit());
+                refuse(first, &mut wanted);
+                continue;
+            }
         };
+        shared.endpoint.store(index, Relaxed);
         add(&shared.counting.connections, 1);
         shared.stands(Some(channel.clone()));
         shared.reports.stream_begins();
@@ -343,13 +352,22 @@ async fn run(shared: Arc<Shared>, mut wanted: mpsc::Receiver<Wanted>) {
         };
         if end == End::Unimplemented {
             course.note_unary(index);
+            shared.standing.connected(|| shared.address());
             end = unary::run(&shared, channel, first, &mut wanted).await;
         }
         shared.stands(None);
         shared.reports.broken();
         match end {
             End::Unwanted => return,
-            end => course.ended(index, end, entropy::unit()),
+            end => {
+                if matches!(end, End::Broken { .. }) {
+                    let address = shared.dialer.address(Some(index));
+                    shared
+                        .standing
+                        .unreachable(&address, "the connection broke");
+                }
+                course.ended(index, end, entropy::unit());
+            }
         }
     }
 }

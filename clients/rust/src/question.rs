@@ -58,7 +58,9 @@ pub struct Question {
 
 impl Question {
     /// About a call to `dependency`: 1 to 200 bytes of ASCII letters, digits and
-    /// `. _ / : @ -`. Other names never go on the wire; such a call is decided locally.
+    /// `. _ / : @ -`. A call with another name is refused at once, as [`BadName`].
+    ///
+    /// [`BadName`]: crate::DenialReason::BadName
     pub fn new(dependency: impl Into<Arc<str>>) -> Self {
         Self {
             dependency: dependency.into(),
@@ -128,6 +130,9 @@ impl Question {
         is_name(&self.dependency)
     }
 }
+
+/// What a name may be, for messages.
+pub(crate) const NAMES: &str = "1 to 200 ASCII letters, digits and . _ / : @ -";
 
 /// Whether it can be the name of a dependency.
 pub(crate) fn is_name(name: &str) -> bool {

@@ -81,7 +81,7 @@ pub enum Stopped<E> {
     /// The runtime is shutting down.
     #[error("the task was aborted")]
     Aborted,
-    /// Only a client for tests gives up by itself.
+    /// No dependency has such a name, or a client for tests gave up.
     #[error("not restarted: {why}")]
     GaveUp {
         /// The last failure.

@@ -298,6 +298,18 @@ impl Calendar {
         self.planned
     }
 
+    /// The slots at or after `now` that have places, with when each begins and how many are
+    /// promised, in order.
+    pub fn ahead(&self, now: Time) -> impl Iterator<Item = (Time, u16)> {
+        let slot = self.grid.slot().0;
+        let first = now.0 / slot;
+        let pages = self.pages.range(first / PAGE..);
+        let slots = pages.flat_map(|(page, of)| (page * PAGE..).zip(of.used));
+        slots
+            .filter(move |(number, used)| *number >= first && *used > 0)
+            .map(move |(number, used)| (Time(number.saturating_mul(slot)), used))
+    }
+
     pub fn grid(&self) -> Grid {
         self.grid
     }

@@ -13,9 +13,11 @@
 //! double, no limit. A trip of the breaker ends it.
 //!
 //! What a slow step served is what the dependency can do, so the curve steps back below it,
-//! to 97 % of it at most; it waits a step, since what ends in it was admitted before; and it
-//! comes near it again by fortieths. Without this it swings by half around the capacity.
-//! Twenty latencies that are too slow end a step at once. The 20 ms are for a dependency that
+//! to 97 % of it at most. It waits a step, since what ends in it was admitted before, and then
+//! while each step is less slow than the one before: the queue drains, and less would leave the
+//! dependency idle behind it. It comes near what was served by thirty-fifths. Without this it swings
+//! by half around the capacity. Twenty latencies that are too slow end a step early, after a fifth
+//! of it. The 20 ms are for a dependency that
 //! comes back at a tenth of its speed: each call alone is slow then, and less load would not
 //! make it faster.
 //!
@@ -49,7 +51,11 @@ use self::{
     line::Line,
     slope::{Ahead, Slope},
 };
-use crate::{Nanos, Share, Time, bytes::fields, policy};
+use crate::{
+    Nanos, Share, Time,
+    bytes::{fields, variants},
+    policy,
+};
 
 /// As the calendar's `auto`, X is never taken as less a second.
 const SLOWEST_TARGET: f64 = 10.0;
@@ -64,8 +70,10 @@ const STEPS_AT_ONCE: u32 = 128;
 /// What one slow step leaves of the rate at least.
 const DEEPEST_CUT: f64 = 0.25;
 const LATENCIES_MIN: u32 = 3;
-/// So many end a step early, if they are too slow.
+/// So many end a step early, if they are too slow, once this part of it is over. What ends in a
+/// shorter time says little of what the dependency serves in a second.
 const LATENCIES_PLAIN: u32 = 20;
+const PLAIN_AFTER_PARTS: u64 = 5;
 /// Beyond twice the usual latency.
 const SLOWNESS_MIN: Nanos = Nanos::from_millis(20);
 const CUT_AFTER_FAILURES: f64 = 0.7;
@@ -90,8 +98,8 @@ pub struct Ramp {
     /// Of a step, as the policy had it last.
     length: Nanos,
     step: Step,
-    /// The step after a slow one: what ends in it was admitted before.
-    holds: bool,
+    /// Since a slow step: what has queued is still served.
+    drains: Option<Drain>,
     quiet: u32,
     /// Up to here the rate doubles.
     doubles_to: f64,
@@ -113,6 +121,33 @@ struct Step {
     somebody_waited: bool,
 }
 
+/// After a step back for slowness.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Drain {
+    /// In this step ends what was admitted before.
+    Begins,
+    /// The mean latency of the step before, in seconds.
+    Since(f64),
+}
+
+impl Drain {
+    /// Whether a slow step of this mean latency says no more than that the queue is not empty yet.
+    fn lasts(self, mean: f64) -> bool {
+        match self {
+            Self::Begins => true,
+            Self::Since(before) => mean < before,
+        }
+    }
+}
+
+impl Step {
+    /// Seconds.
+    fn mean_latency(&self) -> f64 {
+        self.latency_sum / f64::from(self.latencies.max(1))
+    }
+}
+
+variants!(Drain { Begins = 0, Since(before) = 1 });
 fields!(Step {
     successes,
     failures,
@@ -121,7 +156,7 @@ fields!(Step {
     somebody_waited
 });
 fields!(Ramp {
-    ends, target, rate, too_slow, failures_allowed, step_began, length, step, holds, quiet,
+    ends, target, rate, too_slow, failures_allowed, step_began, length, step, drains, quiet,
     doubles_to, ceiling, next, line,
 } if |ramp| ramp.quiet <= QUIET_STEPS);
 
@@ -175,7 +210,7 @@ impl Ramp {
             step_began: now,
             length: length(policy),
             step: Step::default(),
-            holds: false,
+            drains: None,
             quiet: 0,
             doubles_to: target,
             ceiling: FASTEST,
@@ -223,7 +258,7 @@ impl Ramp {
     pub fn take(&mut self, policy: &policy::Ramp, now: Time) {
         self.step.somebody_waited |= now.until(self.next).0 > policy.horizon.0 / 2;
         let place = self.next.max(now);
-        let rate = match self.holds {
+        let rate = match self.drains.is_some() {
             true => self.rate,
             false => Ahead::of(self, policy).rate(place),
         };
@@ -270,9 +305,12 @@ impl Ramp {
 
     fn judge_until(&mut self, now: Time) -> Progress {
         let length = self.length;
-        if self.is_plainly_slow() && !self.holds && now > self.step_began {
+        let since = now.since(self.step_began);
+        let is_late = !since.is_zero() && since >= Nanos(length.0 / PLAIN_AFTER_PARTS);
+        let is_plain = is_late && self.is_plainly_slow();
+        if is_plain && self.drains.is_none() {
             self.line.advance(now);
-            self.judge(now.since(self.step_began));
+            self.judge(since);
             self.step_began = now;
         }
         for _ in 0..STEPS_AT_ONCE {
@@ -310,15 +348,17 @@ impl Ramp {
             true => self.quiet + 1,
             false => 0,
         };
-        let holds = std::mem::take(&mut self.holds);
+        let (drains, mean) = (self.drains.take(), step.mean_latency());
         if failed {
             self.step_back(CUT_AFTER_FAILURES * self.rate);
-        } else if slow && !holds {
+        } else if slow && drains.is_some_and(|drain| drain.lasts(mean)) {
+            self.drains = Some(Drain::Since(mean));
+        } else if slow {
             self.ceiling = f64::from(step.successes) / length.as_secs_f64();
             let cut = (CUT_AFTER_SLOWNESS * self.rate).min(BELOW_CEILING * self.ceiling);
             self.step_back(cut.max(DEEPEST_CUT * self.rate));
-            self.holds = true;
-        } else if !holds && (waits || !at_target) {
+            self.drains = Some(Drain::Begins);
+        } else if drains.is_none() && (waits || !at_target) {
             self.set_rate(self.climbed(self.rate));
         }
     }
@@ -329,7 +369,7 @@ impl Ramp {
     }
 
     fn is_too_slow(&self, step: &Step) -> bool {
-        let mean = step.latency_sum / f64::from(step.latencies.max(1));
+        let mean = step.mean_latency();
         self.too_slow.is_some_and(|limit| mean > limit)
     }
 

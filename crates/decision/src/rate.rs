@@ -32,7 +32,39 @@ pub enum Room {
     Never,
 }
 
+/// What a limit has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Calls that would pass at once.
+    pub calls: u32,
+    /// Until all of the burst is free again, if nobody calls.
+    pub full_in: Nanos,
+}
+
 impl Rate {
+    /// What is left for `caller`. Takes nothing.
+    pub fn left(&self, policy: &policy::Rate, caller: u64, now: Time) -> Left {
+        let full_in = now.until(self.charged(policy, caller, 0, now));
+        let taken = full_in.0.div_ceil(interval(policy).max(1));
+        let calls = u64::from(policy.burst).saturating_sub(taken);
+        Left {
+            calls: u32::try_from(calls).unwrap_or(u32::MAX),
+            full_in,
+        }
+    }
+
+    /// Undoes what `cost` calls of `caller` took; there is never more room than all of the burst.
+    pub fn give_back(&mut self, policy: &policy::Rate, caller: u64, cost: u32) {
+        let undone = |arrival: Time| {
+            let taken = interval(policy).saturating_mul(u64::from(cost));
+            Time(arrival.0.saturating_sub(taken))
+        };
+        match self.callers.as_mut().and_then(|all| all.get_mut(&caller)) {
+            Some(arrival) if policy.per_caller => *arrival = undone(*arrival),
+            Some(_) | None => self.arrival = undone(self.arrival),
+        }
+    }
+
     /// When there is room for `cost` calls of `caller`. Takes nothing.
     pub fn room(&self, policy: &policy::Rate, caller: u64, cost: u32, now: Time) -> Room {
         if cost > policy.burst {
@@ -122,6 +154,41 @@ mod tests {
         );
         let later = now + Nanos::from_millis(100);
         assert_eq!(rate.room(&policy, 0, 1, later), Room::After(Nanos::ZERO));
+    }
+
+    #[test]
+    fn what_is_left_is_what_would_pass_and_what_is_given_back_is_left_again() {
+        let policy = policy(10.0, 3);
+        let mut rate = Rate::default();
+        let now = Time(5_000_000_000);
+        let left = |rate: &Rate| {
+            let left = rate.left(&policy, 0, now);
+            (left.calls, left.full_in)
+        };
+        assert_eq!(left(&rate), (3, Nanos::ZERO));
+        for taken in 1..=3_u32 {
+            rate.take(&policy, 0, 1, now);
+            let full_in = Nanos::from_millis(u64::from(taken) * 100);
+            assert_eq!(left(&rate), (3 - taken, full_in));
+        }
+        rate.take(&policy, 0, 5, now);
+        assert_eq!(left(&rate), (0, Nanos::from_millis(800)));
+        rate.give_back(&policy, 0, 6);
+        assert_eq!(left(&rate), (1, Nanos::from_millis(200)));
+        rate.give_back(&policy, 0, 600);
+        assert_eq!(left(&rate), (3, Nanos::ZERO));
+    }
+
+    #[test]
+    fn a_cost_of_nothing_passes_until_more_than_the_burst_is_taken() {
+        let policy = policy(10.0, 3);
+        let mut rate = Rate::default();
+        let now = Time(5_000_000_000);
+        rate.take(&policy, 0, 3, now);
+        assert_eq!(rate.room(&policy, 0, 0, now), Room::After(Nanos::ZERO));
+        rate.take(&policy, 0, 2, now);
+        let wait = Room::After(Nanos::from_millis(200));
+        assert_eq!(rate.room(&policy, 0, 0, now), wait);
     }
 
     #[test]

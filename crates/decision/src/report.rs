@@ -48,6 +48,10 @@ fields!(Tally {
     latency_sum,
 });
 
+/// Who reports that a permit is not used, or that nobody will say how its attempt ended. No
+/// instance: others need not share the evidence with it.
+pub const NOBODY: u64 = u64::MAX;
+
 /// No call is believed to have taken longer.
 const LATENCY_MAX: Nanos = Nanos::from_secs(24 * 3600);
 

@@ -34,8 +34,10 @@ pub struct View {
     pub caller_faults: u32,
     /// What a breaker in shadow mode would be.
     pub shadow: Option<State>,
-    /// Retries that hold a place in the calendar.
+    /// Retries that hold a place in the calendar, and have not come to it.
     pub planned: u64,
+    /// Until the first of them.
+    pub next_planned: Option<Nanos>,
     /// Where the climb after a recovery stands.
     pub curve: Option<Curve>,
     /// Successes a second, as an average; `None`: none is known.
@@ -71,6 +73,8 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
         _ => breaker.since,
     };
     let held = now.until(record.held_until());
+    let mut ahead = record.calendar().into_iter().flat_map(|it| it.ahead(now));
+    let first = ahead.next();
     View {
         state,
         epoch: breaker.epoch,
@@ -88,7 +92,10 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
         trips: u64::from(breaker.past().trips),
         caller_faults: breaker.faults() as u32,
         shadow: (policy.breaker.mode == Mode::Shadow).then(|| record.inner_state(now)),
-        planned: record.calendar().map_or(0, |it| it.planned()),
+        planned: (first.into_iter().chain(ahead))
+            .map(|(_, places)| u64::from(places))
+            .sum(),
+        next_planned: first.map(|(at, _)| now.until(at)),
         curve: (state == State::Recovering)
             .then(|| record.ramp().map(|ramp| ramp.curve(now)))
             .flatten(),
@@ -97,6 +104,21 @@ pub fn view(policy: &Policy, record: &Record, context: &Context) -> View {
         active: breaker.active(now),
         latency: record.throughput.latency(),
     }
+}
+
+/// The calendar from now on, in `parts` parts of length `step`: how many retries are planned
+/// for each. The last one has no end.
+pub fn ahead(record: &Record, step: Nanos, parts: usize, now: Time) -> Vec<u64> {
+    let mut planned = vec![0_u64; parts];
+    let slots = record.calendar().into_iter().flat_map(|it| it.ahead(now));
+    for (at, places) in slots {
+        let part = now.until(at).0 / step.0.max(1);
+        let part = usize::try_from(part).unwrap_or(usize::MAX);
+        if let Some(planned) = planned.get_mut(part.min(parts.saturating_sub(1))) {
+            *planned += u64::from(places);
+        }
+    }
+    planned
 }
 
 /// Whether the record holds nothing that a new one would not: it may be evicted.

@@ -18,9 +18,9 @@ use crate::{
     results::{Results, StrategyResult},
 };
 
-/// The whole page.
-pub fn html(results: &Results) -> String {
-    let mut body = header(results);
+/// The whole page. `policy_from` says where the policy of holdoff is written.
+pub fn html(results: &Results, policy_from: &str) -> String {
+    let mut body = header(results, policy_from);
     body += &tables::verdicts(&results.verdicts);
     body += "<section><h2>Strategies</h2>\n";
     body += &tables::strategies(results);
@@ -34,7 +34,7 @@ pub fn html(results: &Results) -> String {
     page::around(&format!("{}: simulated", results.scenario), &body)
 }
 
-fn header(results: &Results) -> String {
+fn header(results: &Results, policy_from: &str) -> String {
     let description = match results.description.is_empty() {
         true => String::new(),
         false => format!("<p>{}</p>\n", escaped(&results.description)),
@@ -47,6 +47,7 @@ fn header(results: &Results) -> String {
         ),
         ("simulated", format!("{} s", number(results.duration_s, 0))),
         ("seeds", number(results.seeds.len() as f64, 0)),
+        ("policy of holdoff", escaped(policy_from)),
     ];
     let facts = facts.map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>"));
     format!(

@@ -18,9 +18,10 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::{Request, Status, Streaming, client::Grpc, transport::Channel};
+use tonic::{Request, Status, Streaming, client::Grpc};
 
 use super::{
+    super::connection::Route,
     codec::{Field, Fields, Questions, Raw, Verdict, put_bytes, put_number, verdict},
     measure::Measure,
 };
@@ -109,7 +110,7 @@ async fn turn(pacer: Option<&Pacer>) -> Instant {
 /// One connection's workers, until the run is over.
 pub async fn connection(
     load: Arc<Load>,
-    channel: Channel,
+    channel: Route,
     number: u32,
     pacer: Option<Arc<Pacer>>,
     measure: Arc<Measure>,
@@ -158,7 +159,7 @@ fn questions(load: &Load, number: u32, seed: u32) -> Questions {
 
 async fn calls(
     load: &Load,
-    channel: Channel,
+    channel: Route,
     mut questions: Questions,
     pacer: Option<&Pacer>,
     measure: &Measure,
@@ -193,11 +194,7 @@ async fn calls(
     }
 }
 
-async fn call(
-    grpc: &mut Grpc<Channel>,
-    path: PathAndQuery,
-    message: Bytes,
-) -> Result<Bytes, Status> {
+async fn call(grpc: &mut Grpc<Route>, path: PathAndQuery, message: Bytes) -> Result<Bytes, Status> {
     grpc.ready()
         .await
         .map_err(|error| Status::unavailable(error.to_string()))?;
@@ -205,7 +202,7 @@ async fn call(
     Ok(response.into_inner())
 }
 
-async fn report(grpc: &mut Grpc<Channel>, load: &Load, permit: &[u8], measure: &Measure) {
+async fn report(grpc: &mut Grpc<Route>, load: &Load, permit: &[u8], measure: &Measure) {
     let request = successes(load, std::iter::once(permit));
     match call(grpc, REPORT, request.encode_to_vec().into()).await {
         Ok(_) => measure.reported(1),
@@ -237,7 +234,7 @@ const REPORT_BIT: u64 = 1 << 40;
 
 async fn session(
     load: &Load,
-    channel: Channel,
+    channel: Route,
     number: u32,
     pacer: Option<&Pacer>,
     measure: &Measure,

@@ -130,7 +130,7 @@ pub async fn run(context: &Context, args: CheckArgs) -> Result<Exit, Failure> {
             let policies = files::Policies::of_service(&context.namespace, &written)
                 .map_err(|cause| Failure::No(format!("the service's policies: {cause}")))?;
             traffic.name_only(&context.namespace);
-            (context.server.clone(), Ok(policies))
+            (context.server.to_string(), Ok(policies))
         }
         (None, None) => {
             return Err(Failure::Usage("--policies or --live is needed".to_owned()));

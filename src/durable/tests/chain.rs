@@ -76,6 +76,36 @@ async fn a_changed_record_breaks_the_chain_even_with_its_checksum_renewed() {
     }
 }
 
+/// ADM-3: any byte of any record, not only those that a reader would look at.
+#[tokio::test]
+async fn a_flipped_bit_anywhere_in_any_record_is_found() {
+    let home = written().await;
+    let mut looked = 0;
+    for sequence in 1..=RECORDS {
+        let mut original = Vec::new();
+        tamper(home.path(), |transaction| {
+            original = stored(transaction, sequence)
+        });
+        for at in (0..original.len()).step_by(17) {
+            let put = |bytes: &[u8]| {
+                tamper(home.path(), |transaction| {
+                    let mut table = transaction.open_table(AUDIT).unwrap();
+                    table.insert(sequence, bytes).unwrap();
+                });
+            };
+            let mut changed = original.clone();
+            changed[at] ^= 1 << (at % 8);
+            put(&changed);
+            let broken = verdict(home.path()).await.broken;
+            assert_eq!(broken, Some(ChainBreak::Changed { sequence }), "byte {at}");
+            put(&original);
+            looked += 1;
+        }
+    }
+    assert!(looked > 100, "{looked}");
+    assert_eq!(verdict(home.path()).await.broken, None);
+}
+
 #[tokio::test]
 async fn a_removed_record_breaks_the_chain_wherever_it_was() {
     for sequence in [1, 4, RECORDS] {

@@ -11,7 +11,6 @@ use crate::{
 
 const PAGE_DEFAULT: u32 = 100;
 const PAGE_MAX: u32 = 1_000;
-const OWNER_MAX: usize = 200;
 const REASON_MAX: usize = 1_000;
 const OVERRIDE_MIN: Nanos = Nanos::from_secs(1);
 const OVERRIDE_MAX: Nanos = Nanos::from_secs(365 * 24 * 3600);
@@ -73,6 +72,7 @@ pub fn key<'a>(namespace: &'a str, dependency: &'a str) -> Result<Key<'a>, Refus
     })
 }
 
+/// How long an owner may be was looked at before it was signed.
 pub fn actor<'a>(owner: &'a str, reason: &'a str) -> Result<Actor<'a>, Refusal> {
     if owner.is_empty() {
         return Err(Refusal::invalid(
@@ -80,7 +80,6 @@ pub fn actor<'a>(owner: &'a str, reason: &'a str) -> Result<Actor<'a>, Refusal> 
             "missing; say who, in 1 to 200 bytes",
         ));
     }
-    read::limited("owner", owner, OWNER_MAX)?;
     read::limited("reason", reason, REASON_MAX)?;
     Ok(Actor { owner, reason })
 }

@@ -14,14 +14,15 @@ use crate::{
 const TRAFFIC_MAX: usize = 1_000;
 
 /// # Errors
-/// The first field that makes no sense; what the policy says is in the findings.
+/// The first field that makes no sense, or names what the document has no policy for; or it
+/// took too long. What the policy says is in the findings.
 pub async fn check<S: Store>(
     coordinator: &Coordinator<S>,
     request: proto::CheckPolicyRequest,
 ) -> Result<proto::CheckPolicyResponse, Refusal> {
     read::limited("document", &request.document, FILE_MAX)?;
     let traffic = traffic(&request)?;
-    let findings = coordinator.check_policy(request.document, traffic).await;
+    let findings = coordinator.check_policy(request.document, traffic).await?;
     Ok(proto::CheckPolicyResponse {
         findings: findings.into_iter().map(written).collect(),
     })
@@ -65,6 +66,10 @@ fn traffic(request: &proto::CheckPolicyRequest) -> Result<Traffic, Refusal> {
             other => read::namespace(other).map_err(at)?,
         };
         let name = selector(&stated.dependency).map_err(at)?;
+        traffic.mention(format!("{path}.namespace"), namespace, "");
+        if !name.is_empty() {
+            traffic.mention(format!("{path}.dependency"), namespace, name);
+        }
         traffic.state(namespace, name, &facts(&path, stated)?);
     }
     Ok(traffic)

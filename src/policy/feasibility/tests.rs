@@ -11,7 +11,7 @@ use holdoff_decision::{Nanos, Policy};
 use super::super::set::{PolicySet, Source};
 use super::super::traffic::{Facts, Traffic};
 use super::super::{Finding, to_yaml};
-use super::{RULES, check};
+use super::{RULES, check, check_while};
 
 fn facts(given: &[(&str, &str)]) -> Facts {
     let mut facts = Facts::default();
@@ -37,6 +37,18 @@ fn found(body: &str, given: &[(&str, &str)]) -> Vec<Finding> {
     let mut traffic = Traffic::default();
     traffic.state("default", "payments", &facts(given));
     check(&load(&text), &traffic)
+}
+
+#[test]
+fn a_check_that_is_told_to_stop_ends_before_its_next_entry_and_finds_nothing() {
+    let set = load("version: 1\nnamespaces: {default: {dependencies: {a: {}, b: {}, c: {}}}}\n");
+    let asked = std::cell::Cell::new(0);
+    let goes_on = || {
+        asked.set(asked.get() + 1);
+        asked.get() < 2
+    };
+    let ended = check_while(&set, &Traffic::default(), goes_on);
+    assert_eq!((ended, asked.get()), (None, 2));
 }
 
 /// The codes that any rule doubts a policy with.

@@ -27,6 +27,18 @@ pub(super) struct Mention {
 }
 
 impl Traffic {
+    /// Notes a name that is stated in another way than in a file, to be held against the
+    /// policies; `path` is the field that names it.
+    pub fn mention(&mut self, path: String, namespace: &str, name: &str) {
+        self.mentions.push(Mention {
+            file: String::new(),
+            place: Place::default(),
+            path,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        });
+    }
+
     /// What the traffic file names and no policy of `set` is for.
     pub fn unmatched(&self, set: &PolicySet) -> Vec<Finding> {
         let mentions = self.mentions.iter();

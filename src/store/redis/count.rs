@@ -57,14 +57,15 @@ impl Count {
                 limit: limits.in_all,
             });
         }
-        match inner.namespaces.get(&namespace.to_owned()) {
+        let name = namespace.to_owned();
+        match inner.namespaces.get(&name) {
             None if inner.namespaces.len() >= limits.namespaces as usize => {
                 Err(StoreError::NamespacesFull {
                     limit: limits.namespaces,
                 })
             }
             Some(count) if *count >= limits.in_namespace => Err(StoreError::NamespaceFull {
-                namespace: namespace.to_owned(),
+                namespace: name,
                 limit: limits.in_namespace,
             }),
             Some(_) | None => Ok(()),
@@ -74,11 +75,10 @@ impl Count {
     /// One text for all that have it.
     pub fn shared_name(&self, namespace: &str) -> Arc<String> {
         let inner = self.locked();
-        let known = inner.namespaces.get_key_value(&namespace.to_owned());
-        known.map_or_else(
-            || Arc::new(namespace.to_owned()),
-            |(name, _)| Arc::clone(name),
-        )
+        let name = namespace.to_owned();
+        let known = inner.namespaces.get_key_value(&name);
+        let known = known.map(|(known, _)| Arc::clone(known));
+        known.unwrap_or_else(|| Arc::new(name))
     }
 
     pub fn all(&self) -> usize {

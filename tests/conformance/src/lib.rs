@@ -9,6 +9,7 @@
 //! - [`script`]: the service; [`endpoint`]: the sockets in front of it
 //! - [`driver`]: a process that answers lines; [`control`]: what it may ask of the server
 //! - [`compare`]: differences in words; [`run`]: one scenario
+//! - [`request`]: one through the Rust client's middleware
 //! - [`fleet`]: clients of all languages at once, against the real service
 
 pub mod compare;
@@ -18,6 +19,7 @@ pub mod endpoint;
 pub mod fetch;
 pub mod fleet;
 pub mod normal;
+pub mod request;
 pub mod run;
 pub mod said;
 pub mod scenario;

@@ -65,6 +65,10 @@ type step struct {
 	OnDenied         string   `json:"on_denied"`
 	Fallback         *string  `json:"fallback"`
 	CancelAfterMS    *int     `json:"cancel_after_ms"`
+
+	Method  string            `json:"method"`
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers"`
 }
 
 type result map[string]any
@@ -203,6 +207,8 @@ func (p *player) step(s step) error {
 		delete(p.permits, s.Permit)
 	case "repeat":
 		shown = p.repeat(s)
+	case "request":
+		shown, err = p.request(s)
 	case "until_fleet":
 		shown = p.untilFleet(s, within)
 	default:

@@ -125,6 +125,10 @@ func (l *Local) Ask(p *Policy, q *Question, now Time, draws Draws) (Grant, *Deni
 	return grant, nil
 }
 
+// Note takes the outcome that a question tells, and answers nothing: the service has said before what
+// the answer is.
+func (l *Local) Note(p *Policy, q *Question, now Time) { l.takePrevious(p, q, now) }
+
 // Confirm looks at a granted attempt again, at the end of its delay. Denied, the permit is void and
 // its token returns.
 func (l *Local) Confirm(p *Policy, permit *Permit, left Left, strictness Strictness, now Time, draws Draws) (Grant, *Denial) {

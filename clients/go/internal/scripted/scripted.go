@@ -4,12 +4,14 @@ package scripted
 import (
 	"context"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -19,7 +21,7 @@ import (
 // Service answers questions by Answer, and pushes Updates to whom follows them.
 type Service struct {
 	pb.UnimplementedCoordinatorServiceServer
-	// Address it listens on.
+	// Address it listens on; any free port of this machine unless said.
 	Address string
 	// Answer to a question; nil grants at once. A nil response is never sent.
 	Answer func(*pb.AcquireRequest) *pb.AcquireResponse
@@ -29,6 +31,7 @@ type Service struct {
 	Updates map[string]*pb.Update
 
 	mu      sync.Mutex
+	token   string
 	asked   []*pb.AcquireRequest
 	entries []*pb.ReportEntry
 }
@@ -36,7 +39,10 @@ type Service struct {
 // Start serves until the end of the test.
 func (s *Service) Start(t testing.TB, options ...grpc.ServerOption) *Service {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if s.Address == "" {
+		s.Address = "127.0.0.1:0"
+	}
+	listener, err := net.Listen("tcp", s.Address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,6 +52,13 @@ func (s *Service) Start(t testing.TB, options ...grpc.ServerOption) *Service {
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	return s
+}
+
+// Token that the last session came with.
+func (s *Service) Token() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.token
 }
 
 // Asked are the questions so far.
@@ -74,6 +87,10 @@ func (s *Service) Kinds() (kinds []pb.OutcomeKind) {
 
 // Session of one client.
 func (s *Service) Session(stream grpc.BidiStreamingServer[pb.SessionRequest, pb.SessionResponse]) error {
+	said, _ := metadata.FromIncomingContext(stream.Context())
+	s.mu.Lock()
+	s.token = strings.Join(said.Get("authorization"), ", ")
+	s.mu.Unlock()
 	if err := stream.SendHeader(nil); err != nil {
 		return err
 	}

@@ -21,8 +21,10 @@ const (
 	// endBroken after an answer, and before any.
 	endBroken
 	endUnproven
-	// endSilent: the service has stopped to answer.
+	// endSilent: the service has stopped to answer, and nothing was heard of it for a while.
 	endSilent
+	// endUnheard: it was looked for after that, and did not even take the stream.
+	endUnheard
 	// endUnimplemented: there is no such stream here.
 	endUnimplemented
 	// endAgain: it is time to try a stream, or a better endpoint, again.
@@ -57,8 +59,9 @@ func (c *course) ended(index int, how end, now time.Time, unit float64) {
 		c.wait(now, unit)
 	case endSilent:
 		// Another endpoint may answer.
-		c.start = index + 1
-		c.notBefore = now.Add(searchAfter + time.Duration(float64(spread-searchAfter)*unit))
+		c.start, c.notBefore = index+1, now
+	case endUnheard:
+		c.start, c.notBefore = index+1, now.Add(silentFor(unit))
 	case endAgain:
 		delete(c.unary, index)
 		c.start = 0
@@ -70,4 +73,9 @@ func (c *course) wait(now time.Time, unit float64) {
 	longest := min(spread<<min(c.failures, 3), spreadMax)
 	c.failures++
 	c.notBefore = now.Add(time.Duration(float64(longest) * unit))
+}
+
+// silentFor is how long a silent service is left alone before a stream is tried: 1 to 5 s.
+func silentFor(unit float64) time.Duration {
+	return searchAfter + time.Duration(float64(spread-searchAfter)*unit)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -41,43 +42,65 @@ type Dialer struct {
 }
 
 // dial tries each endpoint once, in order from start. Nil: none could be reached; tookOne says
-// whether one took the connection and then was no service.
-func (d *Dialer) dial(ctx context.Context, start int) (index int, conn *grpc.ClientConn, tookOne bool) {
+// whether one took the connection and then was no service, and failure why the last one was none.
+func (d *Dialer) dial(ctx context.Context, start int) (index int, conn *grpc.ClientConn, tookOne bool, failure error) {
 	for step := range d.Endpoints {
 		index := (start + step) % len(d.Endpoints)
-		conn, took := d.dialOne(ctx, index)
+		conn, took, err := d.dialOne(ctx, index)
 		if conn != nil {
-			return index, conn, true
+			return index, conn, true, nil
 		}
-		tookOne = tookOne || took
+		tookOne, failure = tookOne || took, err
 	}
-	return 0, nil, tookOne
+	return 0, nil, tookOne, failure
 }
 
-func (d *Dialer) dialOne(ctx context.Context, index int) (conn *grpc.ClientConn, took bool) {
+func (d *Dialer) everywhere() string {
+	addresses := make([]string, len(d.Endpoints))
+	for i, endpoint := range d.Endpoints {
+		addresses[i] = endpoint.Address
+	}
+	return strings.Join(addresses, ", ")
+}
+
+// dialOne also says whether the endpoint took the connection, and why there is none.
+func (d *Dialer) dialOne(ctx context.Context, index int) (conn *grpc.ClientConn, took bool, failure error) {
 	ctx, cancel := context.WithTimeout(ctx, dialMax)
 	defer cancel()
-	var taken atomic.Bool
-	conn, err := grpc.NewClient("passthrough:///"+d.Endpoints[index].Address, d.options(index, &taken)...)
+	var met dialled
+	conn, err := grpc.NewClient("passthrough:///"+d.Endpoints[index].Address, d.options(index, &met)...)
 	if err != nil {
-		return nil, false
+		return nil, false, err
 	}
 	conn.Connect()
 	for {
 		state := conn.GetState()
 		if state == connectivity.Ready {
-			return conn, true
+			return conn, true, nil
 		}
 		isOver := state == connectivity.TransientFailure || state == connectivity.Shutdown
 		if isOver || !conn.WaitForStateChange(ctx, state) {
 			_ = conn.Close()
-			return nil, taken.Load()
+			return nil, met.taken.Load(), met.failure()
 		}
 	}
 }
 
+// dialled is what the last dial of a connection met.
+type dialled struct {
+	taken atomic.Bool
+	err   atomic.Pointer[error]
+}
+
+func (d *dialled) failure() error {
+	if err := d.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 // options: neither gRPC's own retries nor proxies stand between a client and its service.
-func (d *Dialer) options(index int, taken *atomic.Bool) []grpc.DialOption {
+func (d *Dialer) options(index int, met *dialled) []grpc.DialOption {
 	endpoint := d.Endpoints[index]
 	transport := insecure.NewCredentials()
 	if endpoint.TLS != nil {
@@ -99,7 +122,10 @@ func (d *Dialer) options(index int, taken *atomic.Bool) []grpc.DialOption {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepAlive, Timeout: keepAlive, PermitWithoutStream: true}),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			conn, err := dial(ctx, address)
-			taken.Store(err == nil)
+			met.taken.Store(err == nil)
+			if err != nil {
+				met.err.Store(&err)
+			}
 			return conn, err
 		}),
 	}

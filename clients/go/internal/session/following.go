@@ -42,7 +42,7 @@ func (f *following) greeting(hello *pb.Hello) []*pb.SessionRequest {
 
 // leaveIdle leaves what is called no longer.
 func (f *following) leaveIdle() (messages []*pb.SessionRequest) {
-	for names := range slices.Chunk(f.pushed.forget(true), namesMax) {
+	for names := range slices.Chunk(f.pushed.leaveIdle(), namesMax) {
 		for _, name := range names {
 			if len(f.left) < leftMax {
 				f.left[name] = true

@@ -67,6 +67,7 @@ type Link struct {
 	// wake: something is wanted.
 	wake                          chan struct{}
 	warnedAway, warnedConfigation seldom
+	isSaidToBeAway                atomic.Bool
 	ctx                           context.Context
 	cancel                        context.CancelFunc
 	ended                         chan struct{}
@@ -78,9 +79,12 @@ type Link struct {
 	notBefore time.Time
 	isRunning bool
 	isClosed  bool
-	// silence ends the time with the connection that stands.
-	silence func()
-	conn    *grpc.ClientConn
+	// conn stands, and is that of the endpoint; nil: none does.
+	conn     *grpc.ClientConn
+	endpoint int
+	// leave it, unless the service answers again until then.
+	leave func()
+	doubt *time.Timer
 }
 
 // ask is a question that somebody waits for, until it is answered or given up, whichever is first.
@@ -125,7 +129,7 @@ func (l *Link) Caller() *pb.Caller { return l.hello.GetCaller() }
 
 // Ask asks, and waits for so long at most.
 func (l *Link) Ask(ctx context.Context, request *pb.AcquireRequest, timeout time.Duration) (*pb.AcquireResponse, error) {
-	pass, mayAsk := l.gate.enter(time.Now())
+	pass, mayAsk := l.gate.enter(time.Now(), timeout)
 	if !mayAsk {
 		return nil, ErrAway
 	}
@@ -135,7 +139,7 @@ func (l *Link) Ask(ctx context.Context, request *pb.AcquireRequest, timeout time
 		return nil, err
 	}
 	l.counting.Asked.Add(1)
-	response, err := l.await(ctx, asked, timeout)
+	response, err := l.await(ctx, asked, pass.wait)
 	l.judge(pass, err)
 	return response, err
 }
@@ -162,15 +166,15 @@ func (l *Link) await(ctx context.Context, asked *ask, timeout time.Duration) (*p
 
 // judge tells the gate. Where no time was lost it is told nothing: the goroutine waits by itself
 // before it connects again.
-func (l *Link) judge(pass pass, err error) {
+func (l *Link) judge(pass *pass, err error) {
 	var failed *Failed
 	switch {
 	case err == nil:
-		l.cameBack(pass.answered())
+		l.cameBack(pass.answered(time.Now()))
 	case errors.As(err, &failed) && failed.IsConfiguration():
-		l.cameBack(pass.answered())
+		l.cameBack(pass.answered(time.Now()))
 		l.Warn("holdoff refuses the question; deciding locally", "code", failed.Code, "text", Cut(failed.Text, 200))
-	case failed != nil, errors.Is(err, ErrLate):
+	case failed != nil, errors.Is(err, ErrLate) && pass.isWhole:
 		if pass.unanswered(time.Now(), rand.Float64()) {
 			l.wentAway(err)
 		}
@@ -180,22 +184,77 @@ func (l *Link) judge(pass pass, err error) {
 }
 
 func (l *Link) cameBack(wasShut bool) {
-	if wasShut {
-		l.log.Info("holdoff answers again")
+	if !wasShut {
+		return
 	}
+	l.mu.Lock()
+	if l.doubt != nil {
+		l.doubt.Stop()
+		l.doubt = nil
+	}
+	l.mu.Unlock()
+	l.nudge()
+	l.sayBack()
 }
 
+// wentAway: a service that has stopped to answer is listened to for a while, since a late answer may
+// still come; nothing else is sent meanwhile.
 func (l *Link) wentAway(why error) {
 	if errors.Is(why, ErrLate) {
 		l.mu.Lock()
-		if l.silence != nil {
-			l.silence()
+		if l.leave != nil && l.doubt == nil {
+			l.doubt = time.AfterFunc(silentFor(rand.Float64()), l.leave)
 		}
 		l.mu.Unlock()
 	}
-	if l.warnedAway.now() {
-		l.log.Warn("holdoff does not answer; deciding locally for a while", "why", why)
+	l.sayAway("holdoff does not answer; deciding locally until it is back", l.where(), why)
+}
+
+// isDoubted: it has stopped to answer on the connection that stands.
+func (l *Link) isDoubted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.doubt != nil
+}
+
+// opened: the service has taken a stream, or an endpoint without streams a connection.
+func (l *Link) opened() {
+	l.gate.heard(time.Now())
+	if _, isShut := l.gate.shutUntil(time.Now()); !isShut {
+		l.sayBack()
 	}
+}
+
+// sayAway once, until it is back; and once a minute at most where it comes and goes.
+func (l *Link) sayAway(text, where string, why error) {
+	l.mu.Lock()
+	isClosed := l.isClosed
+	l.mu.Unlock()
+	if isClosed || l.isSaidToBeAway.Load() || !l.warnedAway.now() {
+		return
+	}
+	l.isSaidToBeAway.Store(true)
+	attributes := []any{"endpoint", where}
+	if why != nil {
+		attributes = append(attributes, "why", why)
+	}
+	l.log.Warn(text, attributes...)
+}
+
+func (l *Link) sayBack() {
+	if l.isSaidToBeAway.CompareAndSwap(true, false) {
+		l.log.Info("holdoff answers again", "endpoint", l.where())
+	}
+}
+
+// where is the endpoint of the connection that stands, or all of them.
+func (l *Link) where() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != nil {
+		return l.dialer.Endpoints[l.endpoint].Address
+	}
+	return l.dialer.everywhere()
 }
 
 // Warn of what is configured wrong, once a minute at most.
@@ -217,6 +276,9 @@ func (l *Link) answer(asked *ask, response *pb.AcquireResponse, err error) {
 	if asked.state.CompareAndSwap(askWaits, askAnswered) {
 		asked.reply <- reply{response, err}
 		return
+	}
+	if response != nil {
+		l.gate.heardLate(time.Now())
 	}
 	l.GiveBack(response)
 }
@@ -311,11 +373,15 @@ func (l *Link) wanted() (asks []*ask, waiting []chan<- bool, isClosed bool) {
 	return asks, waiting, l.isClosed
 }
 
-// stands: this connection does, until silence is called. Nil: none.
-func (l *Link) stands(conn *grpc.ClientConn, silence func()) {
+// stands: this connection to the endpoint does, until leave is called. Nil: none.
+func (l *Link) stands(conn *grpc.ClientConn, endpoint int, leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.conn, l.silence = conn, silence
+	l.conn, l.endpoint, l.leave = conn, endpoint, leave
+	if l.doubt != nil {
+		l.doubt.Stop()
+		l.doubt = nil
+	}
 }
 
 // run owns the connection.
@@ -323,7 +389,7 @@ func (l *Link) run() {
 	defer close(l.ended)
 	course := course{notBefore: time.Now(), unary: map[int]bool{}}
 	for l.untilWanted(course.notBefore) {
-		index, conn, tookOne := l.dialer.dial(l.ctx, course.start)
+		index, conn, tookOne, failure := l.dialer.dial(l.ctx, course.start)
 		if conn == nil {
 			now, unit := time.Now(), rand.Float64()
 			if tookOne {
@@ -332,12 +398,13 @@ func (l *Link) run() {
 				course.nothingReachable(now, unit)
 			}
 			l.refuse(course.notBefore)
+			l.sayAway("holdoff cannot be reached; deciding locally until it is back", l.where(), failure)
 			continue
 		}
 		l.counting.Reconnection.Add(1)
 		l.Reports.streamBegins()
-		how := l.use(index, conn, &course)
-		l.stands(nil, nil)
+		how, cause := l.use(index, conn, &course)
+		l.stands(nil, 0, nil)
 		_ = conn.Close()
 		l.Reports.broken()
 		if how == endUnwanted {
@@ -348,27 +415,31 @@ func (l *Link) run() {
 		if now.Before(course.notBefore) {
 			l.refuse(course.notBefore)
 		}
+		if how == endBroken || how == endUnproven {
+			l.sayAway("the connection to holdoff broke; deciding locally until it is back", l.dialer.Endpoints[index].Address, cause)
+		}
 	}
 	l.refuse(time.Now())
 }
 
-// use returns how the time with the connection ended.
-func (l *Link) use(index int, conn *grpc.ClientConn, course *course) end {
+// use returns how the time with the connection ended, and what ended it where that is known.
+func (l *Link) use(index int, conn *grpc.ClientConn, course *course) (how end, cause error) {
 	var unsent []*ask
 	var waiting []chan<- bool
 	if !course.unary[index] {
 		stream := newStream(l, index, conn)
-		l.stands(conn, func() { stream.end(endSilent) })
-		how := stream.run()
+		l.stands(conn, index, func() { stream.end(endSilent) })
+		how = stream.run()
 		if how != endUnimplemented {
-			return how
+			return how, stream.cause
 		}
 		course.unary[index] = true
 		unsent, waiting = stream.unsent()
 	}
 	unary := newUnary(l, conn)
-	l.stands(conn, func() { unary.end(endSilent) })
-	return unary.run(unsent, waiting)
+	l.stands(conn, index, func() { unary.end(endSilent) })
+	l.opened()
+	return unary.run(unsent, waiting), nil
 }
 
 // untilWanted returns when there is something to connect for. Before its time everything is refused at

@@ -54,6 +54,8 @@ type Dependency struct {
 	heard atomic.Pointer[Heard]
 	// used is the time of the last question about it.
 	used atomic.Uint64
+	// isLeft: it is followed no longer.
+	isLeft atomic.Bool
 }
 
 // Heard is one update, read. It does not change.
@@ -121,7 +123,7 @@ func (p *Pushed) hasRoom() bool {
 	now := p.clock.Now()
 	looked := p.lookedAt.Load()
 	if p.count.Load() >= dependenciesMax && now.Since(rules.Time(looked)) > rules.Second && p.lookedAt.CompareAndSwap(looked, uint64(now)) {
-		p.forget(false)
+		p.forgetIdle()
 	}
 	return p.count.Load() < dependenciesMax
 }
@@ -134,6 +136,7 @@ func (p *Pushed) Store(update *pb.Update) {
 	dependency := p.Of(update.GetDependency())
 	before := dependency.heard.Load()
 	dependency.heard.Store(p.read(update, before))
+	dependency.isLeft.Store(false)
 	close(before.superseded)
 	if !before.isSaid {
 		p.appearing.Lock()
@@ -264,6 +267,18 @@ func (h *Heard) RefusedSince(epoch uint64, now rules.Time) *rules.Denial {
 	return h.Denial(now)
 }
 
+// RefusedAlone is why a question that the service does not answer is denied all the same: what it has
+// pushed in an epoch or later still stands. Nil: this process decides.
+func (h *Heard) RefusedAlone(attempt uint32, since uint64, now rules.Time) *rules.Denial {
+	isOpen := h.state == pb.BreakerState_BREAKER_STATE_OPEN || h.state == pb.BreakerState_BREAKER_STATE_FORCED_OPEN
+	refuses := isOpen || h.firstAttempts == pb.FirstAttempts_FIRST_ATTEMPTS_REFUSE
+	isLetGo := attempt == 1 && h.firstAttempts == pb.FirstAttempts_FIRST_ATTEMPTS_GO
+	if !refuses || isLetGo || h.Epoch < since || now >= h.validUntil {
+		return nil
+	}
+	return h.Denial(now)
+}
+
 // KnownClients is how many the fleet had when the service last said so; 0: it has not.
 func (h *Heard) KnownClients() uint32 { return h.allowance.GetKnownClients() }
 
@@ -295,6 +310,7 @@ func (p *Pushed) followed() []string {
 		for name, dependency := range *p.shards[i].entries.Load() {
 			if dependency.Heard().isSaid && now.Since(rules.Time(dependency.used.Load())) < idle {
 				names = append(names, name)
+				dependency.isLeft.Store(false)
 			}
 		}
 	}
@@ -302,30 +318,36 @@ func (p *Pushed) followed() []string {
 	return slices.Compact(names)
 }
 
-// forget drops what is called no longer, unless it was wanted from the beginning, and names those of
-// which something was heard; all where they are many.
-func (p *Pushed) forget(onlyHeard bool) []string {
-	now := p.clock.Now()
-	var forgotten []string
+// leaveIdle names what is called no longer, unless it was wanted from the beginning; each once. What was
+// heard of it is kept.
+func (p *Pushed) leaveIdle() (idle []string) {
+	for i := range p.shards {
+		for name, dependency := range *p.shards[i].entries.Load() {
+			if dependency.Heard().isSaid && p.isIdle(dependency) && !dependency.isLeft.Swap(true) {
+				idle = append(idle, name)
+			}
+		}
+	}
+	return idle
+}
+
+func (p *Pushed) isIdle(dependency *Dependency) bool {
+	isUnused := p.clock.Now().Since(rules.Time(dependency.used.Load())) >= idle
+	return isUnused && !slices.Contains(p.wished, dependency.Name)
+}
+
+// forgetIdle makes room where there are too many.
+func (p *Pushed) forgetIdle() {
 	for i := range p.shards {
 		shard := &p.shards[i]
 		shard.adding.Lock()
 		kept := maps.Clone(*shard.entries.Load())
 		before := len(kept)
-		maps.DeleteFunc(kept, func(name string, dependency *Dependency) bool {
-			if now.Since(rules.Time(dependency.used.Load())) < idle || slices.Contains(p.wished, name) {
-				return false
-			}
-			if dependency.Heard().isSaid || !onlyHeard {
-				forgotten = append(forgotten, name)
-			}
-			return true
-		})
+		maps.DeleteFunc(kept, func(_ string, dependency *Dependency) bool { return p.isIdle(dependency) })
 		if len(kept) < before {
 			shard.entries.Store(&kept)
 			p.count.Add(int64(len(kept) - before))
 		}
 		shard.adding.Unlock()
 	}
-	return forgotten
 }

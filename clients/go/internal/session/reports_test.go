@@ -177,11 +177,39 @@ func TestDependenciesAreBoundedAndThoseNotCalledAreForgotten(t *testing.T) {
 		}
 		time.Sleep(idle.Duration())
 		pushed.Of(name(7)).Word(pushed.clock.Now())
-		if forgotten := len(pushed.forget(true)); forgotten != dependenciesMax-1 {
-			t.Errorf("%d were forgotten", forgotten)
+		if left, again := len(pushed.leaveIdle()), len(pushed.leaveIdle()); left != dependenciesMax-1 || again != 0 {
+			t.Errorf("%d were left, and %d once more", left, again)
 		}
 		if followed := pushed.followed(); len(followed) != 2 {
 			t.Errorf("%v are followed", followed)
+		}
+		pushed.Store(&pb.Update{Dependency: "another"})
+		if count := pushed.count.Load(); count > 3 {
+			t.Errorf("%d are kept where there was no room", count)
+		}
+	})
+}
+
+func TestWhatIsCalledNoLongerKeepsItsPolicyAndIsFollowedAgainOnceItIsCalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own := rules.OwnPolicy()
+		pushed := NewPushed(newClock(func() time.Duration { return 0 }), &own, nil)
+		pushed.Store(&pb.Update{Dependency: "payments", Policy: &pb.ClientPolicy{MaxAttempts: 7}})
+		time.Sleep(idle.Duration())
+		if left := pushed.leaveIdle(); len(left) != 1 {
+			t.Errorf("%v were left", left)
+		}
+		payments := pushed.Of("payments")
+		if attempts := payments.Heard().Policy.MaxAttempts; attempts != 7 {
+			t.Errorf("the policy allows %d attempts", attempts)
+		}
+		payments.Word(pushed.clock.Now())
+		if followed := pushed.followed(); len(followed) != 1 {
+			t.Errorf("%v are followed", followed)
+		}
+		time.Sleep(idle.Duration())
+		if left := pushed.leaveIdle(); len(left) != 1 {
+			t.Errorf("%v were left the second time", left)
 		}
 	})
 }

@@ -41,6 +41,8 @@ type stream struct {
 	waiting     []chan<- bool
 	// isOpen: the service has taken the stream; isProven: it has said something on it.
 	isOpen, isProven bool
+	// cause is why it ended; the reader's, until it has ended.
+	cause error
 }
 
 func newStream(link *Link, index int, conn *grpc.ClientConn) *stream {
@@ -67,6 +69,7 @@ func (s *stream) run() end {
 	defer s.cancel()
 	rpc, err := pb.NewCoordinatorServiceClient(s.conn).Session(s.ctx)
 	if err != nil {
+		s.cause = err
 		return s.close(s.endOf(err))
 	}
 	s.rpc = rpc
@@ -118,7 +121,7 @@ func (s *stream) watch() {
 		isOpen := s.isOpen
 		s.mu.Unlock()
 		if !isOpen {
-			s.end(endSilent)
+			s.end(endUnheard)
 			return
 		}
 	}
@@ -126,7 +129,7 @@ func (s *stream) watch() {
 		return
 	}
 	for sleep(s.ctx, time.Duration(float64(returnTriedEvery)*(1+rand.Float64()))) {
-		if conn, _ := s.link.dialer.dialOne(s.ctx, 0); conn != nil {
+		if conn, _, _ := s.link.dialer.dialOne(s.ctx, 0); conn != nil {
 			_ = conn.Close()
 			s.untilQuiet(gap)
 			s.end(endAgain)
@@ -176,7 +179,7 @@ func (s *stream) write() {
 			return
 		}
 		var timer <-chan time.Time
-		if due, isDue := s.link.Reports.dueAt(); isDue {
+		if due, isDue := s.link.Reports.dueAt(); isDue && !s.link.isDoubted() {
 			timer = time.After(time.Until(due))
 		}
 		select {
@@ -298,6 +301,7 @@ func (l *Link) report(batch *batch) *pb.ReportRequest {
 func (s *stream) read() {
 	header, err := s.rpc.Header()
 	if err != nil {
+		s.cause = err
 		s.end(s.endOf(err))
 		return
 	}
@@ -308,6 +312,7 @@ func (s *stream) read() {
 	for {
 		message, err := s.rpc.Recv()
 		if err != nil {
+			s.cause = err
 			s.end(s.endOf(err))
 			return
 		}
@@ -316,7 +321,7 @@ func (s *stream) read() {
 }
 
 func (s *stream) opened() {
-	s.link.gate.heard(time.Now())
+	s.link.opened()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.isOpen = true
@@ -345,6 +350,9 @@ func (s *stream) take(message *pb.SessionResponse) {
 		s.reported(id, true)
 	case *pb.SessionResponse_Update:
 		s.link.Pushed.Store(said.Update)
+		if s.link.isDoubted() {
+			s.link.gate.heard(time.Now())
+		}
 	case *pb.SessionResponse_Status:
 		s.refused(id, said.Status)
 	default: // Something newer than this client.

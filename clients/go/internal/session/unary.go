@@ -70,7 +70,7 @@ func (u *unary) loop(asks []*ask, waiting []chan<- bool) end {
 			connected <- true
 		}
 		var timer <-chan time.Time
-		if due, isDue := u.link.Reports.dueAt(); isDue && !isReporting {
+		if due, isDue := u.link.Reports.dueAt(); isDue && !isReporting && !u.link.isDoubted() {
 			timer = time.After(time.Until(due))
 		}
 		select {

@@ -239,6 +239,10 @@ func TestPushedVectors(t *testing.T) {
 			GrantedIn uint64 `json:"granted_in"`
 			Attempt   uint32 `json:"attempt"`
 		} `json:"waiting"`
+		Alone *struct {
+			Sought string  `json:"sought"`
+			Since  *uint64 `json:"since"`
+		} `json:"alone"`
 		Expected struct {
 			Word       string         `json:"word"`
 			Epoch      *uint64        `json:"epoch"`
@@ -246,9 +250,13 @@ func TestPushedVectors(t *testing.T) {
 			RetryAfter *vectors.Nanos `json:"retry_after_ns"`
 			Dropped    *rules.Reason  `json:"dropped"`
 			Confirmed  bool           `json:"confirmed"`
+			Refused    *struct {
+				Reason     rules.Reason  `json:"reason"`
+				RetryAfter vectors.Nanos `json:"retry_after_ns"`
+			} `json:"refused"`
 		} `json:"expected"`
 	}
-	vectors.Each(t, "pushed", 100, func(t *testing.T, v vector) {
+	vectors.Each(t, "pushed", 174, func(t *testing.T, v vector) {
 		synctest.Test(t, func(t *testing.T) {
 			own := rules.OwnPolicy()
 			clock := newClock(func() time.Duration { return 0 })
@@ -260,6 +268,18 @@ func TestPushedVectors(t *testing.T) {
 			time.Sleep(rules.Nanos(v.After).Duration())
 			now := clock.Now()
 			word, heard := pushed.Of("payments").Word(now)
+			if v.Alone != nil {
+				attempt := map[string]uint32{"first": 1, "extra": 2}[v.Alone.Sought]
+				since := uint64(0)
+				if v.Alone.Since != nil {
+					since = *v.Alone.Since
+				}
+				refused, expected := heard.RefusedAlone(attempt, since, now), v.Expected.Refused
+				if (refused == nil) != (expected == nil) || refused != nil && (refused.Reason != expected.Reason || refused.RetryAfter != rules.Nanos(expected.RetryAfter)) {
+					t.Errorf("refused %+v, expected %+v", refused, expected)
+				}
+				return
+			}
 			if v.Waiting != nil {
 				dropped := heard.Tripped(v.Waiting.GrantedIn, v.Waiting.Attempt, now)
 				if (dropped == nil) != (v.Expected.Dropped == nil) || dropped != nil && dropped.Reason != *v.Expected.Dropped {

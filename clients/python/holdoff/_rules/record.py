@@ -130,7 +130,7 @@ class Record:
         retries_only: bool,
     ) -> Union[Granted, Refused]:
         """The outcome of the attempt before counts whatever the answer is."""
-        self._take_previous(policy, asked, now, retries_only)
+        self.take_previous(policy, asked, now, retries_only)
         refused = self._heed(now, retries_only)
         if refused:
             return refused
@@ -180,7 +180,8 @@ class Record:
             return
         self._take(policy, outcome.kind, was_live, now)
 
-    def _take_previous(self, policy: Policy, asked: Retry, now: int, retries_only: bool) -> None:
+    def take_previous(self, policy: Policy, asked: Retry, now: int, retries_only: bool) -> None:
+        """The outcome that a question tells counts whatever the answer is."""
         before = asked.made_under
         if isinstance(before, LocalPermit):
             self.report(policy, before, asked.outcome, now, retries_only)

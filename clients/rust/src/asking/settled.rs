@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     denied::{DenialReason, Denied},
     outcome::{Outcome, OutcomeKind},
-    question::{Question, Safety},
+    question::{NAMES, Question, Safety},
 };
 
 /// `None`: there is no deadline.
@@ -15,6 +15,20 @@ pub(crate) fn time(left: Option<Duration>) -> Result<(), Denied> {
         true => refuse(DenialReason::Deadline, "the caller's deadline has passed"),
         false => Ok(()),
     }
+}
+
+/// A name that no dependency has is a mistake of the caller's, and is found at its first call.
+pub(crate) fn name(question: &Question) -> Result<(), Denied> {
+    match question.is_well_named() {
+        true => Ok(()),
+        false => Err(bad_name(&question.dependency)),
+    }
+}
+
+pub(crate) fn bad_name(name: &str) -> Denied {
+    let name: String = name.chars().take(80).collect();
+    let detail = format!("dependency {name:?}: it must be {NAMES}");
+    Denied::caller(DenialReason::BadName, detail)
 }
 
 /// May there be an attempt after one that ended so?

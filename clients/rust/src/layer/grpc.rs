@@ -161,6 +161,10 @@ where
                 Err(CallError {
                     last: Some(error), ..
                 }) => Err(error),
+                Err(error) if error.is_timeout() => {
+                    let status = Status::deadline_exceeded(error.why.to_string());
+                    Ok(status.into_http())
+                }
                 Err(CallError { why, .. }) => Ok(status_of(&why).into_http()),
             }
         })

@@ -22,7 +22,9 @@ use crate::{
 /// dependency, or a whole [`Question`].
 ///
 /// The error of a request that was sent is reqwest's own. One that was refused is
-/// [`Error::Middleware`] with a [`CallError`] inside, which says why and until when.
+/// [`Error::Middleware`] with a [`CallError`] inside, which says why and until when; so is one
+/// whose attempts were all cut off ([`CallError::is_timeout`]), since nobody else can make an
+/// error of reqwest.
 #[derive(Clone)]
 pub struct HoldoffMiddleware<F> {
     client: Client,
@@ -31,8 +33,9 @@ pub struct HoldoffMiddleware<F> {
 }
 
 impl HoldoffMiddleware<fn(&Request) -> Question> {
-    /// The dependency is the request's host, with its port where it names one. GET, HEAD,
-    /// OPTIONS, TRACE, PUT and DELETE may be repeated (RFC 9110, 9.2.2), the others not.
+    /// The dependency is the request's host, with its port where that is not the scheme's own.
+    /// What has an `Idempotency-Key` may be repeated, and GET, HEAD, OPTIONS, TRACE, PUT and
+    /// DELETE (RFC 9110, 9.2.2); the others not.
     pub fn by_host(client: Client) -> Self {
         Self::new(client, question_of)
     }
@@ -136,14 +139,18 @@ fn of_reqwest(error: &reqwest::Error) -> Outcome {
     }
 }
 
-fn question_of(request: &Request) -> Question {
+/// What [`HoldoffMiddleware::by_host`] asks.
+pub(crate) fn question_of(request: &Request) -> Question {
     let url = request.url();
-    let host = url.host_str().unwrap_or("unknown");
+    // An IPv6 address stands in brackets, which no name has.
+    let host = url.host_str().unwrap_or("unknown").trim_matches(['[', ']']);
     let name = match url.port() {
         Some(port) => format!("{host}:{port}"),
         None => host.to_owned(),
     };
+    let key = request.headers().get("idempotency-key");
     let safety = match *request.method() {
+        _ if key.is_some_and(|key| !key.is_empty()) => Safety::Keyed,
         Method::GET
         | Method::HEAD
         | Method::OPTIONS
@@ -152,5 +159,5 @@ fn question_of(request: &Request) -> Question {
         | Method::DELETE => Safety::Idempotent,
         _ => Safety::Unsafe,
     };
-    Question::new(name.trim_matches(['[', ']'])).safety(safety)
+    Question::new(name).safety(safety)
 }

@@ -37,15 +37,34 @@ pub(crate) struct Dialer {
 }
 
 impl Dialer {
-    /// Each endpoint once, in order from `start`. `None`: none could be reached.
-    pub(super) async fn dial(&self, start: usize) -> Option<(usize, Route)> {
+    /// Each endpoint once, in order from `start`.
+    ///
+    /// # Errors
+    /// None could be reached; why the last one could not.
+    pub(super) async fn dial(&self, start: usize) -> Result<(usize, Route), String> {
         let count = self.endpoints.len();
+        let mut last = String::new();
         for index in (0..count).map(|step| (start + step) % count) {
-            if let Some(channel) = self.dial_one(index).await {
-                return Some((index, channel));
+            match self.dial_one(index).await {
+                Ok(channel) => return Ok((index, channel)),
+                Err(why) => last = why,
             }
         }
-        None
+        Err(last)
+    }
+
+    /// For a log: one endpoint, or all.
+    pub(super) fn address(&self, index: Option<usize>) -> String {
+        let uri = |endpoint: &Endpoint| endpoint.uri().to_string();
+        match index.and_then(|index| self.endpoints.get(index)) {
+            Some(endpoint) => uri(endpoint),
+            None => self
+                .endpoints
+                .iter()
+                .map(uri)
+                .collect::<Vec<_>>()
+                .join(", "),
+        }
     }
 
     /// Returns, some time after the preferred endpoint was left, when it can be reached
@@ -57,14 +76,15 @@ impl Dialer {
         loop {
             let wait = RETURN_TRIED_EVERY.mul_f64(1.0 + entropy::unit());
             tokio::time::sleep(wait).await;
-            if self.dial_one(0).await.is_some() {
+            if self.dial_one(0).await.is_ok() {
                 return;
             }
         }
     }
 
-    async fn dial_one(&self, index: usize) -> Option<Route> {
-        let endpoint = self.endpoints.get(index)?.clone();
+    async fn dial_one(&self, index: usize) -> Result<Route, String> {
+        let endpoint = self.endpoints.get(index).cloned();
+        let endpoint = endpoint.ok_or_else(|| "no endpoint".to_owned())?;
         let dialled = async {
             match &self.dial {
                 Some(dial) => dial(endpoint).await,
@@ -72,12 +92,21 @@ impl Dialer {
             }
         };
         match tokio::time::timeout(DIAL_MAX, dialled).await {
-            Ok(Ok(channel)) => return Some(Route::new(channel, self.bearer.clone())),
-            Ok(Err(error)) => tracing::debug!(index, %error, "holdoff is not reachable"),
-            Err(_) => tracing::debug!(index, "holdoff is not reachable in time"),
+            Ok(Ok(channel)) => Ok(Route::new(channel, self.bearer.clone())),
+            Ok(Err(error)) => Err(innermost(&error)),
+            Err(_) => Err(format!("no connection within {DIAL_MAX:?}")),
         }
-        None
+        .inspect_err(|why| tracing::debug!(index, why, "holdoff is not reachable"))
     }
+}
+
+/// "transport error" alone helps nobody.
+fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
 }
 
 impl fmt::Debug for Dialer {

@@ -233,6 +233,7 @@ impl Session<'_> {
 
     fn opened(&self) {
         self.shared.gate.heard(Instant::now());
+        self.shared.standing.connected(|| self.shared.address());
         self.outstanding().is_open = true;
         for reply in std::mem::take(&mut *lock(&self.waiting_for_connection)) {
             tell(reply, true);

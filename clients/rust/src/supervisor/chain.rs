@@ -67,7 +67,7 @@ impl Chain {
     /// A permit whose delay is over.
     ///
     /// # Errors
-    /// Only a client for tests gives up.
+    /// No dependency has such a name; or it is a client for tests.
     pub(super) async fn permission(&mut self) -> Result<Permit, Denied> {
         let is_waiting = !matches!(self.client.inner().mode, Mode::Testing);
         let mut is_owed = is_waiting && self.asking.attempt <= self.failures;
@@ -79,7 +79,7 @@ impl Chain {
                 },
                 Err(denied) => (denied, false),
             };
-            if !is_waiting {
+            if !is_waiting || denied.reason == DenialReason::BadName {
                 return Err(denied);
             }
             tracing::debug!(dependency = &*self.question.dependency, %denied, "not restarted yet");

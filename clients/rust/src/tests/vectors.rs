@@ -4,6 +4,7 @@
 //! in the crate `holdoff-decision`.
 
 mod said;
+mod settings;
 mod words;
 
 use std::time::Duration;

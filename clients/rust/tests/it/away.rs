@@ -244,15 +244,6 @@ async fn a_wrong_question_is_decided_here_and_does_not_count_against_the_service
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_the_service_would_refuse_never_goes_on_the_wire() {
-    let service = Scripted::granting();
-    let client = service.client();
-    let permit = client.acquire("two words").await.unwrap();
-    assert!(permit.is_local());
-    assert_eq!(service.questions().len(), 0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn without_a_decision_allow_allows_and_deny_denies() {
     for (setting, is_granted) in [(OnNoDecision::Allow, true), (OnNoDecision::Deny, false)] {
         let service = Scripted::granting();

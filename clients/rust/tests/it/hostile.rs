@@ -5,7 +5,9 @@ use std::{
     time::Duration,
 };
 
-use holdoff_client::{CallError, DenialReason, OnDenied, Question, Safety, proto};
+use holdoff_client::{
+    CallError, DenialReason, DeniedBy, Finding, OnDenied, Question, Safety, proto,
+};
 use proptest::prelude::*;
 use tokio::time::Instant;
 
@@ -336,4 +338,43 @@ proptest! {
             assert!(begun.elapsed() <= deadline + Duration::from_millis(60));
         });
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_name_is_an_error_at_once_that_names_it_and_nothing_runs_or_is_asked() {
+    let service = Scripted::granting();
+    let client = service.client();
+    let call = client.call("pay ments");
+    let never = |_| async { panic!("it ran") };
+    let error = call.run::<(), (), _, _>(never).await.unwrap_err();
+    assert_eq!((error.attempts, error.is_timeout()), (0, false));
+    assert_eq!(
+        (error.why.reason, error.why.by),
+        (DenialReason::BadName, DeniedBy::Caller)
+    );
+    assert!(error.why.detail.contains("\"pay ments\""), "{error:?}");
+
+    let supervised = client.supervise("", |_| async { Ok::<_, String>(()) });
+    let stopped = supervised.run().await.unwrap_err();
+    assert!(stopped.to_string().contains("\"\""), "{stopped}");
+
+    let (found, findings) = std::sync::mpsc::channel();
+    let checked = client
+        .check("a%", |_| async { true })
+        .told(move |finding| found.send(finding.clone()).unwrap());
+    assert_eq!(checked.await.runs, 0);
+    let told: Vec<_> = findings.iter().collect();
+    assert!(matches!(&told[..], [Finding::BadName { why }] if why.contains("\"a%\"")));
+    assert_eq!(service.questions(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_cut_off_each_time_is_told_from_one_that_was_never_made() {
+    let service = Scripted::granting();
+    let call = service.client().call("payments");
+    let call = call.deadline(Duration::from_secs(1));
+    let hangs = |_| std::future::pending::<Result<(), ()>>();
+    let error = call.run(hangs).await.unwrap_err();
+    assert!(error.is_timeout());
+    assert_eq!(error.why.reason, DenialReason::Deadline);
 }

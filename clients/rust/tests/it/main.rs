@@ -9,6 +9,7 @@ mod fleet;
 mod hostile;
 mod layer;
 mod load;
+mod logs;
 mod on_state;
 mod outage;
 mod reports;

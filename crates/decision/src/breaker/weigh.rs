@@ -6,12 +6,16 @@ use crate::{
     detector::{Detector, THRESHOLD},
     evidence::{Heard, Judged, News, RECENT, Reporters},
     policy::{self, Detect},
+    report::NOBODY,
     window::Window,
 };
 
 impl Breaker {
-    /// Notes that an attempt of this instance ended.
+    /// Notes that an attempt of this instance ended; [`NOBODY`] is none.
     pub fn note_reporter(&mut self, reporter: u64, now: Time) {
+        if reporter == NOBODY {
+            return;
+        }
         self.recent.note(reporter, RECENT, now);
         if let Some(reporters) = self.reporters_mut() {
             reporters.note(reporter, now);

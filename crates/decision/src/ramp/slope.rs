@@ -3,8 +3,11 @@
 use super::{Ramp, length};
 use crate::{Nanos, Time, policy};
 
-/// From this part of what the dependency was seen to do, the curve climbs by fortieths.
+/// From this part of what the dependency was seen to do, the curve climbs by thirty-fifths.
 const NEAR_CEILING: f64 = 0.95;
+/// Of X. By fortieths it falls behind a dependency that warms up within twenty seconds; by
+/// thirtieths a fleet of a hundred has a second of 1.4 capacities.
+const NEAR_PARTS: f64 = 35.0;
 /// Steps that a place in line looks ahead.
 const STEPS_AHEAD: u32 = 64;
 
@@ -67,7 +70,7 @@ impl Slope {
         let tenth = (self.target / 10.0).min(rate);
         match rate < NEAR_CEILING * self.ceiling {
             true => rate + tenth,
-            false => rate + tenth.min(self.target / 40.0),
+            false => rate + tenth.min(self.target / NEAR_PARTS),
         }
     }
 }

@@ -58,14 +58,35 @@ fn failures_and_slowness_push_the_curve_back() {
     }
     assert_eq!(rates(&mut ramp, 2), [931, 931], "97 % of what it served");
     ramp.note_latency(Nanos::from_secs(9));
-    assert_eq!(rates(&mut ramp, 1), [956], "one latency says nothing");
-    ramp.note(10, 0);
+    assert_eq!(rates(&mut ramp, 1), [960], "one latency says nothing");
+    ramp.note(30, 0);
     for _ in 0..20 {
         ramp.note_latency(Nanos::from_millis(41));
     }
-    let soon = ramp.step_began + Nanos::from_millis(20);
-    ramp.advance(&policy::Ramp::default(), soon);
-    assert_eq!(ramp.rate.round() as u64, 485, "twenty end the step at once");
+    let (policy, began) = (policy::Ramp::default(), ramp.step_began);
+    ramp.advance(&policy, began + Nanos::from_millis(49));
+    assert_eq!(ramp.rate.round() as u64, 960, "so soon they say little");
+    ramp.advance(&policy, began + Nanos::from_millis(60));
+    assert_eq!(ramp.rate.round() as u64, 485, "twenty end the step early");
+}
+
+#[test]
+fn a_queue_that_drains_is_no_reason_to_step_back_again() {
+    let mut ramp = begin(1000.0);
+    rates(&mut ramp, 1);
+    let mut after = |millis: u64| {
+        ramp.note(240, 0);
+        for _ in 0..5 {
+            ramp.note_latency(Nanos::from_millis(millis));
+        }
+        rates(&mut ramp, 1)[0]
+    };
+    assert_eq!(after(60), 900);
+    assert_eq!(after(90), 900, "it was admitted before");
+    assert_eq!([after(80), after(70), after(50)], [900; 3]);
+    assert_eq!(after(50), 810, "it does not drain");
+    assert_eq!([after(70), after(20)], [810; 2]);
+    assert_eq!(after(20), 910, "it has drained");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::{
     calendar::Calendar,
     policy,
     ramp::Ramp,
-    rate::{Rate, Room},
+    rate::{Left, Rate, Room},
     replay::{Key, Remembered, Replays},
 };
 
@@ -157,6 +157,27 @@ impl Record {
     /// Takes what [`Self::room`] looked at.
     pub(crate) fn take_room(&mut self, limit: &policy::Rate, caller: u64, cost: u32, now: Time) {
         self.rare_mut().rate.take(limit, caller, cost, now);
+    }
+
+    /// What the rate limit has left.
+    pub fn rate_left(&self, limit: &policy::Rate, caller: u64, now: Time) -> Left {
+        match &self.rare {
+            Some(rare) => rare.rate.left(limit, caller, now),
+            None => Rate::default().left(limit, caller, now),
+        }
+    }
+
+    /// Takes what was used without being asked for, also where there is no room for it: those
+    /// that come later wait.
+    pub fn charge_rate(&mut self, limit: &policy::Rate, caller: u64, cost: u32, now: Time) {
+        self.take_room(limit, caller, cost, now);
+    }
+
+    /// Gives back what was taken and not used.
+    pub fn refund_rate(&mut self, limit: &policy::Rate, caller: u64, cost: u32) {
+        if let Some(rare) = &mut self.rare {
+            rare.rate.give_back(limit, caller, cost);
+        }
     }
 
     /// Whether all of the rate limit's burst is free.

@@ -7,6 +7,8 @@ use crate::{
 const HOSTILE: &str =
     "<script>alert(1)</script>\"'&</style><img src=x onerror=y>\u{1}\u{202e}\u{2066}";
 
+const FROM: &str = "the defaults";
+
 fn series() -> Series {
     Series {
         bucket_s: 0.5,
@@ -100,7 +102,7 @@ fn values(page: &str, heading: &str) -> Vec<f64> {
 
 #[test]
 fn no_string_of_a_scenario_becomes_markup() {
-    let page = html(&results());
+    let page = html(&results(), FROM);
     for raw in [
         "<script",
         "<img",
@@ -128,7 +130,7 @@ fn no_string_of_a_scenario_becomes_markup() {
 #[test]
 fn the_numbers_of_the_table_are_those_of_the_results() {
     let results = results();
-    let page = html(&results);
+    let page = html(&results, FROM);
     for result in &results.strategies {
         let (counters, figures) = (&result.counters, &result.figures);
         let mut expected = vec![
@@ -158,7 +160,7 @@ fn the_numbers_of_the_table_are_those_of_the_results() {
 
 #[test]
 fn the_page_needs_nothing_from_elsewhere() {
-    let page = html(&results()).replace("http://www.w3.org/2000/svg", "");
+    let page = html(&results(), FROM).replace("http://www.w3.org/2000/svg", "");
     for link in [
         "http:", "https:", "src=", "href", "url(", "@import", "<link",
     ] {
@@ -171,7 +173,7 @@ fn the_page_needs_nothing_from_elsewhere() {
 
 #[test]
 fn plots_are_named_for_readers_that_do_not_see_them() {
-    let page = html(&results());
+    let page = html(&results(), FROM);
     // One of all, two of strategies, two breakers.
     assert_eq!(
         page.matches("<svg class=\"plot\" role=\"img\" aria-label=\"")
@@ -188,7 +190,7 @@ fn plots_are_named_for_readers_that_do_not_see_them() {
 
 #[test]
 fn a_missed_expectation_is_said_in_words() {
-    let page = html(&results());
+    let page = html(&results(), FROM);
     assert!(page.contains("0 of 1 hold."));
     assert!(page.contains(">NO</td>"));
 }
@@ -197,9 +199,9 @@ fn a_missed_expectation_is_said_in_words() {
 fn what_is_needed_to_see_it_again_is_there() {
     let mut results = results();
     results.scenario = "outage".into();
-    assert!(html(&results).contains("holdoff simulate --scenario outage --seed 41"));
+    assert!(html(&results, FROM).contains("holdoff simulate --scenario outage --seed 41"));
     results.scenario = "it's".into();
-    let page = html(&results);
+    let page = html(&results, FROM);
     assert!(
         page.contains(&escaped("--scenario 'it'\\''s' --seed 41")),
         "{page}"
@@ -217,7 +219,7 @@ fn results_without_anything_are_still_a_page() {
         capacity_per_second: 0.0,
         ..results()
     };
-    assert!(html(&empty).ends_with("</html>\n"));
+    assert!(html(&empty, FROM).ends_with("</html>\n"));
 }
 
 #[test]
@@ -227,7 +229,16 @@ fn long_series_are_drawn_by_their_fullest_buckets() {
     spike.calls_per_second = vec![1.0; 10_000];
     spike.calls_per_second[7_777] = 5_000.0;
     spike.bucket_s = 2.0 / 10_000.0;
-    let page = html(&results);
+    let page = html(&results, FROM);
     assert!(page.len() < 300_000, "{}", page.len());
     assert!(page.contains("5000"), "the axis reaches the spike");
+}
+
+#[test]
+fn the_page_names_the_entry_that_was_simulated_and_escapes_it() {
+    let from = format!("namespaces.default.dependencies.\"{HOSTILE}\" of policies.yaml");
+    let page = html(&results(), &from);
+    assert!(page.contains("<dt>policy of holdoff</dt>"));
+    assert!(page.contains(&crate::plot::escaped(&from)));
+    assert!(!page.contains("<script"));
 }

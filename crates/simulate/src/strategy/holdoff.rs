@@ -274,6 +274,8 @@ impl Fleet {
         was_granted: bool,
     ) -> Decision {
         let operation = ground.operations[index];
+        let (place, _) = self.place(ground, index);
+        self.pursuits[place].held.is_denied();
         let Some(wait) = retry_after.filter(|_| self.waits) else {
             self.tell_last(ground, index);
             return Decision::Refused;

@@ -18,7 +18,7 @@ use holdoff_client::{
     Attempt, CallError, Client, Denied, OnDenied, OnNoDecision, Outcome, OutcomeKind, Permit,
     Priority, Question, Safety, classify,
 };
-use holdoff_conformance::{fetch, normal::word};
+use holdoff_conformance::{fetch, normal::word, request};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -135,6 +135,7 @@ impl Play {
                 None
             }
             "call" => Some(self.calls(step).await?),
+            "request" => Some(request::send(&self.client, step).await?),
             "parallel" => {
                 let calls = step["calls"].as_array().context("no calls")?;
                 let calls = calls.iter().map(|call| self.calls(call));

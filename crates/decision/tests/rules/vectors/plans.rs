@@ -116,7 +116,7 @@ fn note(ramp: &mut Ramp, step: &Value) -> Value {
 
 #[test]
 fn ramp_vectors() {
-    run("ramp", 35, |vector| {
+    run("ramp", 36, |vector| {
         let (json, usual) = (&vector["policy"], &vector["usual"]);
         let policy = policy::Ramp {
             start: Share::from_ratio(json["start"].as_f64().unwrap()).unwrap(),

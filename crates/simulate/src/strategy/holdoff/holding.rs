@@ -39,6 +39,13 @@ impl Held {
             Self::No | Self::Since(_) => 0,
         }
     }
+
+    /// What is granted to a question that is asked again began with that question.
+    pub fn is_denied(&mut self) {
+        if let Self::Was(lasted) = self {
+            *lasted = 0;
+        }
+    }
 }
 
 impl Fleet {
@@ -82,4 +89,20 @@ fn refuses(heard: &Heard, made: &Made, now: u64) -> Option<u64> {
     let refuses = is_later && (is_open || heard.first_attempts == FirstAttempts::Refuse);
     let left = heard.valid_until.saturating_sub(now);
     (refuses && left > 0).then_some(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_held_back_shortens_the_delay_that_its_own_question_is_granted_and_no_later_one() {
+        let mut held = Held::Was(900_000_000);
+        assert_eq!(held.for_so_long(), 900_000_000);
+        held.is_denied();
+        assert_eq!(held.for_so_long(), 0);
+        let mut not_held = Held::No;
+        not_held.is_denied();
+        assert_eq!(not_held, Held::No, "a later failure is held back");
+    }
 }

@@ -1,0 +1,653 @@
+//! The screen as text, the keys as laws, and hostile texts in every field that is shown.
+
+use std::time::Duration;
+
+use holdoff_client::proto::{
+    BreakerState, CheckSummary, CheckVerdict, Dependency, Event, EventKind, Override, OverrideKind,
+    PolicyValue, WatchDependenciesResponse, watch_dependencies_response::Change,
+};
+use proptest::prelude::*;
+use ratatui::{
+    Terminal,
+    backend::TestBackend,
+    crossterm::event::{KeyCode, KeyEvent, KeyModifiers},
+    style::{Color, Modifier},
+};
+
+use super::{
+    dialog::{Action, Field, Order},
+    lines,
+    model::{Filter, Model, Now, Over, Sort},
+    update::{Effect, Input, Told, update},
+    view::view,
+};
+use crate::cli::{escape::is_unprintable, output::Ink};
+
+/// 2026-11-30 19:15:43Z, and so much later.
+fn after(millis: u64) -> Now {
+    let elapsed = Duration::from_millis(millis);
+    let wall = jiff::Timestamp::from_second(1_796_066_143).unwrap() + elapsed;
+    Now { elapsed, wall }
+}
+
+fn wire(seconds: i64) -> Option<prost_types::Duration> {
+    Some(prost_types::Duration { seconds, nanos: 0 })
+}
+
+fn named(name: &str, state: BreakerState) -> Dependency {
+    Dependency {
+        namespace: "default".into(),
+        name: name.into(),
+        state: state.into(),
+        epoch: 7,
+        in_state_for: wire(192),
+        detail: "12 of 20 calls failed".into(),
+        budget_left: 4,
+        first_attempts: 100,
+        retries: 16,
+        failure_ratio: if state == BreakerState::Closed {
+            0.0
+        } else {
+            0.6
+        },
+        calls_per_second: 42.0,
+        active_instances: 3,
+        live: true,
+        ..Default::default()
+    }
+}
+
+fn fleet() -> Vec<Dependency> {
+    vec![
+        named("mail", BreakerState::Closed),
+        Dependency {
+            open_for: wire(8),
+            ..named("payments", BreakerState::Open)
+        },
+        Dependency {
+            r#override: Some(Override {
+                kind: OverrideKind::ForceClosed.into(),
+                owner: "alice".into(),
+                reason: "breaker is wrong".into(),
+                expires_in: wire(540),
+                ..Default::default()
+            }),
+            ..named("search", BreakerState::ForcedClosed)
+        },
+        Dependency {
+            held_for: wire(30),
+            ..named("openai:gpt", BreakerState::Closed)
+        },
+    ]
+}
+
+fn tripped(name: &str) -> Event {
+    Event {
+        sequence: 4,
+        time: Some(prost_types::Timestamp {
+            seconds: 1_796_065_951,
+            nanos: 0,
+        }),
+        kind: EventKind::Tripped.into(),
+        namespace: "default".into(),
+        dependency: name.into(),
+        from: BreakerState::Closed.into(),
+        to: BreakerState::Open.into(),
+        epoch: 7,
+        detail: "12 of 20 calls failed".into(),
+        owner: String::new(),
+    }
+}
+
+fn told(model: &mut Model, told: Told, now: Now) {
+    assert_eq!(update(model, Input::Told(told), now), None);
+}
+
+/// One that has heard of these, all at once, a second after the start.
+fn heard(all: Vec<Dependency>, width: u16, height: u16) -> Model {
+    let server = "http://127.0.0.1:7460".to_owned();
+    let namespace = "default".to_owned();
+    let mut model = Model::new(server, namespace, Ink::Plain, after(0), (width, height));
+    let now = after(1_000);
+    told(&mut model, Told::Begun, now);
+    for d in all {
+        told(&mut model, Told::Dependency(Box::new(d)), now);
+    }
+    told(&mut model, Told::Synced, now);
+    update(&mut model, Input::Tick, now);
+    model
+}
+
+fn press(model: &mut Model, code: KeyCode) -> Option<Effect> {
+    let now = model.now;
+    update(
+        model,
+        Input::Key(KeyEvent::new(code, KeyModifiers::NONE)),
+        now,
+    )
+}
+
+fn type_(model: &mut Model, text: &str) {
+    for c in text.chars() {
+        assert_eq!(press(model, KeyCode::Char(c)), None, "{c}");
+    }
+}
+
+fn drawn(model: &Model) -> Terminal<TestBackend> {
+    let backend = TestBackend::new(model.width, model.height);
+    let mut terminal = Terminal::new(backend).unwrap();
+    terminal.draw(|frame| view(model, frame)).unwrap();
+    terminal
+}
+
+fn text(model: &Model) -> String {
+    let terminal = drawn(model);
+    let buffer = terminal.backend().buffer();
+    let lines = buffer.content.chunks(buffer.area.width.into());
+    let line = |cells: &[ratatui::buffer::Cell]| {
+        let line: String = cells.iter().map(|cell| cell.symbol()).collect();
+        line.trim_end().to_owned() + "\n"
+    };
+    lines.map(line).collect()
+}
+
+#[test]
+fn the_list_shows_the_worst_first_with_why_and_what_is_left() {
+    assert_eq!(
+        text(&heard(fleet(), 80, 14)),
+        "\
+holdoff default at http://127.0.0.1:7460                          live 19:15:44Z
+■ 1 open  ◇ 1 forced-closed  ● 2 closed                         by trouble first
+STATE           NAME                 SINCE FAILED BUDGET WHY
+■ open          payments          3 m 12 s   60 %      4 probe in 8.0 s; 12 of …
+◇ forced-closed search            3 m 12 s   60 %      4 9 m left; breaker is w…
+● closed        openai:gpt        3 m 12 s    0 %      4 held for 30 s; 12 of 2…
+● closed        mail              3 m 12 s    0 %      4 12 of 20 calls failed
+
+
+
+
+
+
+Enter page  / search  f filter  s sort  e events  o c r R h act  ? help  q quit
+"
+    );
+}
+
+#[test]
+fn spans_go_on_while_the_service_is_heard_and_stand_still_where_it_is_not() {
+    let mut model = heard(fleet(), 80, 20);
+    update(&mut model, Input::Tick, after(4_000));
+    assert!(text(&model).contains("probe in 5.0 s"), "{}", text(&model));
+    update(&mut model, Input::Tick, after(60_000));
+    let stale = text(&model);
+    assert!(
+        stale.contains("STALE, as of 19:15:44Z: no answer"),
+        "{stale}"
+    );
+    assert!(stale.contains("probe in 8.0 s"), "{stale}");
+    told(&mut model, Told::Numbers(Vec::new()), after(61_000));
+    assert!(text(&model).contains("live 19:16:44Z"), "{}", text(&model));
+}
+
+#[test]
+fn a_service_that_says_nothing_is_stale_within_five_seconds() {
+    let mut model = heard(fleet(), 80, 20);
+    // Beats are a second apart, and the last may have come just before the service went.
+    update(&mut model, Input::Tick, after(1_000 + 4_000));
+    assert!(model.is_stale());
+    let mut lost = heard(fleet(), 80, 20);
+    told(
+        &mut lost,
+        Told::Lost("connection refused".into()),
+        after(1_100),
+    );
+    let text = text(&lost);
+    assert!(text.contains("reconnecting: connection refused"), "{text}");
+}
+
+#[test]
+fn what_a_new_listing_leaves_out_is_gone() {
+    let mut model = heard(fleet(), 80, 20);
+    told(&mut model, Told::Begun, after(2_000));
+    told(
+        &mut model,
+        Told::Dependency(Box::new(named("mail", BreakerState::Closed))),
+        after(2_000),
+    );
+    assert_eq!(model.rows.len(), 4, "until it is whole");
+    told(&mut model, Told::Synced, after(2_000));
+    assert_eq!(model.rows.len(), 1);
+}
+
+#[test]
+fn a_search_and_a_filter_narrow_the_list_until_esc() {
+    let mut model = heard(fleet(), 80, 20);
+    press(&mut model, KeyCode::Char('/'));
+    type_(&mut model, "ALICE");
+    press(&mut model, KeyCode::Enter);
+    assert_eq!(model.visible(), ["search"], "by the owner of an override");
+    press(&mut model, KeyCode::Esc);
+    press(&mut model, KeyCode::Char('f'));
+    assert_eq!(model.filter, Filter::Trouble);
+    assert_eq!(model.visible(), ["payments", "search", "openai:gpt"]);
+    press(&mut model, KeyCode::Esc);
+    assert_eq!(model.visible().len(), 4);
+    press(&mut model, KeyCode::Char('s'));
+    assert_eq!(model.sort, Sort::Name);
+    assert_eq!(model.visible()[0], "mail");
+}
+
+#[test]
+fn the_chosen_line_stays_the_same_dependency_when_the_order_changes() {
+    let mut model = heard(fleet(), 80, 20);
+    press(&mut model, KeyCode::Down);
+    assert_eq!(&*model.chosen().unwrap().told.name, "search");
+    let worse = Dependency {
+        failure_ratio: 1.0,
+        ..named("mail", BreakerState::Open)
+    };
+    told(&mut model, Told::Dependency(Box::new(worse)), after(1_500));
+    update(&mut model, Input::Tick, after(1_600));
+    assert_eq!(model.visible()[0], "mail");
+    assert_eq!(&*model.chosen().unwrap().told.name, "search");
+}
+
+#[test]
+fn an_action_asks_why_says_whom_it_hits_and_wants_a_yes() {
+    let mut model = heard(fleet(), 80, 24);
+    press(&mut model, KeyCode::Char('o'));
+    assert_eq!(press(&mut model, KeyCode::Enter), None);
+    assert!(
+        text(&model).contains("say why: 1 to 1,000 bytes"),
+        "{}",
+        text(&model)
+    );
+    type_(&mut model, "INC-421 yy");
+    press(&mut model, KeyCode::Enter);
+    press(&mut model, KeyCode::Enter);
+    let shown = text(&model);
+    for part in [
+        "Force open payments",
+        "Every call will be refused, first attempts too.",
+        "About 42.0 calls a",
+        "of 3 instances.",
+        "Why: INC-421 yy",
+        "Do it?   y yes",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let order = Order {
+        action: Action::Open,
+        dependency: "payments".into(),
+        reason: "INC-421 yy".into(),
+        lasts: Some(Duration::from_secs(600)),
+        epoch: 7,
+    };
+    assert_eq!(
+        press(&mut model, KeyCode::Char('y')),
+        Some(Effect::Carry(order.clone()))
+    );
+    assert_eq!(
+        press(&mut model, KeyCode::Char('y')),
+        None,
+        "an order is sent once"
+    );
+    let forced = named("payments", BreakerState::ForcedOpen);
+    told(
+        &mut model,
+        Told::Done(order, Box::new(forced)),
+        after(1_200),
+    );
+    update(&mut model, Input::Tick, after(1_300));
+    let shown = text(&model);
+    assert!(
+        shown.contains("payments: forced open (r releases it)"),
+        "{shown}"
+    );
+    assert!(shown.contains("▣ forced-open"), "{shown}");
+}
+
+#[test]
+fn an_override_without_an_end_wants_the_name_typed() {
+    let mut model = heard(fleet(), 80, 24);
+    press(&mut model, KeyCode::Char('c'));
+    type_(&mut model, "why");
+    press(&mut model, KeyCode::Enter);
+    for _ in 0..3 {
+        press(&mut model, KeyCode::Backspace);
+    }
+    press(&mut model, KeyCode::Enter);
+    type_(&mut model, "paymnts");
+    press(&mut model, KeyCode::Enter);
+    assert!(
+        text(&model).contains("type the name of the dependency"),
+        "{}",
+        text(&model)
+    );
+    for _ in 0.."paymnts".len() {
+        press(&mut model, KeyCode::Backspace);
+    }
+    type_(&mut model, "payments");
+    press(&mut model, KeyCode::Enter);
+    let effect = press(&mut model, KeyCode::Char('y'));
+    assert!(
+        matches!(effect, Some(Effect::Carry(Order { lasts: None, .. }))),
+        "{effect:?}"
+    );
+}
+
+#[test]
+fn a_time_out_of_range_is_refused_where_it_is_typed() {
+    let mut model = heard(fleet(), 80, 24);
+    press(&mut model, KeyCode::Char('o'));
+    type_(&mut model, "why");
+    press(&mut model, KeyCode::Enter);
+    type_(&mut model, " 25h");
+    press(&mut model, KeyCode::Enter);
+    assert!(
+        text(&model).contains("1s to 24h; or nothing"),
+        "{}",
+        text(&model)
+    );
+    assert!(matches!(&model.over, Over::Dialog(dialog) if dialog.at == Field::Lasts));
+}
+
+#[test]
+fn what_is_pasted_confirms_nothing() {
+    let mut model = heard(fleet(), 80, 24);
+    press(&mut model, KeyCode::Char('R'));
+    let now = model.now;
+    let pasted = Input::Paste("why\n\r\ny\u{1b}".to_owned());
+    assert_eq!(update(&mut model, pasted, now), None);
+    let Over::Dialog(dialog) = &model.over else {
+        panic!("{:?}", model.over)
+    };
+    assert_eq!((dialog.at, &*dialog.reason), (Field::Reason, "why   y "));
+}
+
+#[test]
+fn what_has_changed_since_it_was_looked_at_is_looked_at_again() {
+    let mut model = heard(fleet(), 80, 24);
+    press(&mut model, KeyCode::Char('o'));
+    type_(&mut model, "why");
+    press(&mut model, KeyCode::Enter);
+    press(&mut model, KeyCode::Enter);
+    press(&mut model, KeyCode::Char('y'));
+    let now = Dependency {
+        epoch: 8,
+        ..named("payments", BreakerState::HalfOpen)
+    };
+    told(&mut model, Told::Changed(Box::new(now)), after(1_200));
+    let shown = text(&model);
+    assert!(shown.contains("It is half-open now"), "{shown}");
+    assert!(
+        shown.contains("nothing was done: it has changed"),
+        "{shown}"
+    );
+    let again = press(&mut model, KeyCode::Char('y'));
+    assert!(
+        matches!(again, Some(Effect::Carry(Order { epoch: 8, .. }))),
+        "{again:?}"
+    );
+}
+
+#[test]
+fn a_refusal_is_said_in_plain_words_and_the_dialog_stays() {
+    let mut model = heard(fleet(), 80, 24);
+    press(&mut model, KeyCode::Char('R'));
+    type_(&mut model, "why");
+    press(&mut model, KeyCode::Enter);
+    assert!(press(&mut model, KeyCode::Char('y')).is_some());
+    told(
+        &mut model,
+        Told::Refused("refused: dash may only look".into()),
+        after(1_200),
+    );
+    assert!(
+        text(&model).contains("refused: dash may only look"),
+        "{}",
+        text(&model)
+    );
+    press(&mut model, KeyCode::Esc);
+    assert!(matches!(model.over, Over::Nothing));
+}
+
+#[test]
+fn what_is_not_there_cannot_be_ended() {
+    let mut model = heard(fleet(), 80, 24);
+    press(&mut model, KeyCode::Char('r'));
+    assert!(text(&model).contains("payments has no override to release"));
+    press(&mut model, KeyCode::Char('h'));
+    assert!(text(&model).contains("payments has no hold to clear"));
+}
+
+#[test]
+fn a_page_says_all_that_is_known_of_one() {
+    let mut model = heard(fleet(), 100, 60);
+    told(
+        &mut model,
+        Told::Event(Box::new(tripped("payments")), 0),
+        after(1_000),
+    );
+    told(
+        &mut model,
+        Told::Event(Box::new(tripped("mail")), 2),
+        after(1_000),
+    );
+    let effect = press(&mut model, KeyCode::Enter);
+    assert_eq!(effect, Some(Effect::ReadPolicy("payments".into())));
+    let value = PolicyValue {
+        field: "retry.max_attempts".into(),
+        value: "3".into(),
+        origin: "built-in".into(),
+    };
+    told(
+        &mut model,
+        Told::Policy("payments".into(), Ok(vec![value])),
+        after(1_000),
+    );
+    let now = fleet().remove(1);
+    told(&mut model, Told::Numbers(vec![now]), after(1_000));
+    let shown = text(&model);
+    for part in [
+        "■ payments is open, for 3 m 12 s now",
+        "why             12 of 20 calls failed",
+        "first probe in  8.0 s",
+        "calls           42.0 a second, of 3 instances; usually -",
+        "retry budget    4 left; 100 first attempts and 16 retries in its window",
+        "calls/s         42.0      █",
+        "2026-11-30 19:12:31Z  tripped            payments  closed → open",
+        "retry.max_attempts  3  built-in",
+        "········██████████",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains("tripped            mail"), "{shown}");
+    press(&mut model, KeyCode::Esc);
+    press(&mut model, KeyCode::Char('e'));
+    assert!(
+        text(&model).contains("── events (2 missed) ─"),
+        "{}",
+        text(&model)
+    );
+}
+
+#[test]
+fn ten_thousand_are_sorted_once_a_draw_and_only_the_screen_is_asked_about() {
+    let all = (0..10_000)
+        .map(|n| named(&format!("d{n:05}"), BreakerState::Closed))
+        .collect();
+    let mut model = heard(all, 80, 24);
+    assert_eq!((model.order.len(), model.visible().len()), (10_000, 17));
+    press(&mut model, KeyCode::Char('G'));
+    assert_eq!(model.visible().last().unwrap(), "d09999");
+    press(&mut model, KeyCode::Char('g'));
+    assert_eq!(model.visible()[0], "d00000");
+    let before = model.order.clone();
+    let worse = named("d05000", BreakerState::Open);
+    told(&mut model, Told::Dependency(Box::new(worse)), after(1_100));
+    assert_eq!(model.order, before, "what is told is not sorted one by one");
+    update(&mut model, Input::Tick, after(1_200));
+    assert_eq!(&*model.order[0], "d05000");
+}
+
+#[test]
+fn without_colour_no_cell_has_one_and_with_it_some_have() {
+    let coloured = |ink| {
+        let mut model = heard(fleet(), 80, 24);
+        model.ink = ink;
+        let terminal = drawn(&model);
+        let cells = terminal.backend().buffer().content.iter();
+        cells
+            .filter(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset)
+            .count()
+    };
+    assert_eq!(coloured(Ink::Plain), 0);
+    assert!(coloured(Ink::Coloured) > 80);
+    let chosen = drawn(&heard(fleet(), 80, 24));
+    let cell = &chosen.backend().buffer()[(0, 3)];
+    assert!(
+        cell.modifier.contains(Modifier::REVERSED),
+        "the chosen line is seen without it"
+    );
+}
+
+#[test]
+fn without_a_terminal_a_change_is_a_line() {
+    let line = |change| {
+        let message = WatchDependenciesResponse {
+            change: Some(change),
+        };
+        lines::line(after(0).wall, &message)
+    };
+    assert_eq!(
+        line(Change::Dependency(fleet().remove(1))),
+        "2026-11-30 19:15:43Z  payments  open, for 3 m 12 s now: probe in 8.0 s; 12 of 20 calls failed\n"
+    );
+    assert_eq!(
+        line(Change::Removed("a\u{1b}b".into())),
+        "2026-11-30 19:15:43Z  a\\u{1b}b  gone\n"
+    );
+    assert_eq!(line(Change::Synced(true)), "");
+}
+
+/// Text that steers a terminal, now and then among other text.
+fn hostile() -> impl Strategy<Value = String> {
+    let steering = prop::sample::select(vec![
+        "\u{1b}[2J",
+        "\u{1b}]0;x\u{7}",
+        "\u{9b}31m",
+        "\r\n",
+        "\t",
+        "\u{202e}",
+        "\u{2066}",
+        "\u{200f}",
+        "\u{200b}",
+        "\u{feff}",
+        "\u{7f}",
+        "\u{e0041}",
+        "\u{61c}",
+        "\0",
+        "e\u{301}",
+        "漢字",
+        "🏳\u{200d}🌈",
+    ]);
+    let part = prop_oneof![
+        steering.prop_map(str::to_owned),
+        any::<String>(),
+        "[a-z ]{0,20}"
+    ];
+    prop::collection::vec(part, 1..5).prop_map(|parts| parts.concat())
+}
+
+/// One that has this text in every field that is shown.
+fn hostile_fleet(text: &str) -> Dependency {
+    Dependency {
+        name: text.into(),
+        namespace: text.into(),
+        detail: text.into(),
+        r#override: Some(Override {
+            kind: OverrideKind::ForceOpen.into(),
+            owner: text.into(),
+            reason: text.into(),
+            ..Default::default()
+        }),
+        check: Some(CheckSummary {
+            verdict: CheckVerdict::Unhealthy.into(),
+            ..Default::default()
+        }),
+        held_for: wire(9),
+        ..named("", BreakerState::Open)
+    }
+}
+
+fn assert_harmless(model: &Model) {
+    let terminal = drawn(model);
+    for cell in &terminal.backend().buffer().content {
+        assert!(
+            !cell.symbol().contains(is_unprintable),
+            "{:?}",
+            cell.symbol()
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn no_text_of_others_brings_a_control_or_a_direction_into_a_cell(
+        text in hostile(), width in 20u16..130, height in 6u16..60,
+    ) {
+        let mut model = heard(vec![hostile_fleet(&text)], width, height);
+        let owned = Event { owner: text.clone(), detail: text.clone(), ..tripped(&text) };
+        model.server.clone_from(&text);
+        model.namespace.clone_from(&text);
+        told(&mut model, Told::Event(Box::new(owned), 0), after(1_000));
+        press(&mut model, KeyCode::Char('e'));
+        assert_harmless(&model);
+        model.search.clone_from(&text);
+        assert_harmless(&model);
+        model.search.clear();
+        press(&mut model, KeyCode::Char('o'));
+        let now = model.now;
+        update(&mut model, Input::Paste(text.clone()), now);
+        assert_harmless(&model);
+        told(&mut model, Told::Refused(text.clone()), after(1_000));
+        press(&mut model, KeyCode::Esc);
+        told(&mut model, Told::Refused(text.clone()), after(1_000));
+        assert_harmless(&model);
+        press(&mut model, KeyCode::Enter);
+        let value = PolicyValue { field: text.clone(), value: text.clone(), origin: text.clone() };
+        told(&mut model, Told::Policy(text.clone(), Ok(vec![value])), after(1_000));
+        for _ in 0..6 {
+            assert_harmless(&model);
+            press(&mut model, KeyCode::PageDown);
+        }
+        told(&mut model, Told::Policy(text.clone(), Err(text.clone())), after(1_000));
+        told(&mut model, Told::Lost(text), after(1_000));
+        assert_harmless(&model);
+    }
+
+    #[test]
+    fn no_keys_and_no_size_bring_it_down(
+        keys in prop::collection::vec("[a-zA-Z/? ]|\\PC", 0..40),
+        ends in prop::collection::vec(0usize..6, 40),
+        width in 0u16..120, height in 0u16..40,
+    ) {
+        let mut model = heard(fleet(), width, height);
+        for (key, end) in keys.iter().zip(ends) {
+            press(&mut model, KeyCode::Char(key.chars().next().unwrap_or('x')));
+            let codes = [KeyCode::Enter, KeyCode::Esc, KeyCode::Up, KeyCode::PageDown, KeyCode::Backspace];
+            if let Some(code) = codes.get(end) {
+                press(&mut model, *code);
+            }
+            let now = model.now;
+            update(&mut model, Input::Resize(height, width), now);
+            if width > 0 && height > 0 {
+                drawn(&model);
+            }
+        }
+    }
+}
