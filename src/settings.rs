@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-pub use crate::store::redis::Decisions;
 use crate::{recording::RecordingSettings, store::redis::Address};
 
 /// The gRPC port unless told otherwise.
@@ -73,7 +72,7 @@ pub enum StoreSettings {
     #[default]
     Memory,
     /// In a store that any number of replicas share.
-    Shared(Box<Address>, Decisions),
+    Shared(Box<Address>),
 }
 
 /// Where the certificates are. All files are PEM.

@@ -14,7 +14,7 @@ use holdoff_decision::{
 };
 
 use super::{Coordinator, Key, Refusal, Watcher};
-use crate::store::{Slot, Store, StoreError, by_here};
+use crate::store::{Slot, Store, StoreError};
 
 /// One dependency, as of now.
 #[derive(Clone, Debug)]
@@ -125,7 +125,6 @@ impl<S: Store> Coordinator<S> {
                 self.id(key),
                 key.namespace,
                 |_| Err(StoreError::Unknown),
-                by_here,
                 |slot| {
                     self.renew(slot);
                     shown(slot, &context)
@@ -183,7 +182,7 @@ impl<S: Store> Coordinator<S> {
         });
         let seen = self
             .store
-            .transact(id, namespace, |_| Err(StoreError::Unknown), by_here, |_| ())
+            .transact(id, namespace, |_| Err(StoreError::Unknown), |_| ())
             .await;
         seen.is_ok()
     }

@@ -8,7 +8,7 @@ use holdoff_decision::{Nanos, view::is_idle};
 use super::{Coordinator, Who, checks::may_be_dropped};
 use crate::{
     candidate::Happening,
-    store::{Store, StoreError, by_fleet},
+    store::{Store, StoreError},
     telemetry::{Counter, Timed},
 };
 
@@ -71,7 +71,6 @@ impl<S: Store> Coordinator<S> {
                     id,
                     "",
                     |_| Err(StoreError::Unknown),
-                    by_fleet,
                     |slot| {
                         let before = self.before(slot, 0, &context);
                         slot.record.advance(&slot.policy, &context);

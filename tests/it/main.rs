@@ -17,7 +17,6 @@ mod granting;
 mod harness;
 mod json;
 mod killed;
-mod leased_store;
 mod names;
 mod operators;
 mod overrides;

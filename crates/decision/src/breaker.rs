@@ -375,19 +375,13 @@ impl Breaker {
     }
 
     fn enter(&mut self, phase: Phase, cause: Cause, now: Time) {
-        self.forget_evidence();
+        let rare = self.rare_mut();
+        (rare.reporters, rare.window) = (None, None);
+        self.detector.clear();
         self.past_mut().cause = cause;
         self.phase = phase;
         self.since = now;
         self.epoch = self.epoch.saturating_add(1);
-    }
-}
-
-impl Breaker {
-    fn forget_evidence(&mut self) {
-        let rare = self.rare_mut();
-        (rare.reporters, rare.window) = (None, None);
-        self.detector.clear();
     }
 }
 
