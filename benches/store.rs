@@ -1,5 +1,5 @@
-//! The strict path over a real server beside the embedded store and beside what it is measured
-//! by: a plain client's token bucket, one EVALSHA a decision.
+//! The leased and the strict path over a real server beside the embedded store and beside what
+//! they are measured by: a plain client's token bucket, one EVALSHA a decision.
 //!
 //! `cargo bench --bench store` (needs redis-server; `bash tests/stores`)
 
@@ -17,7 +17,7 @@ use holdoff::{
     entropy::Entropy,
     store::{
         MemoryStore, RedisStore, Store,
-        redis::{Address, Timing},
+        redis::{Address, Decisions, Timing},
     },
 };
 use holdoff_decision::Priority;
@@ -76,27 +76,32 @@ async fn measure(port: u16) {
         for dependencies in [1, 50] {
             let memory = coordinator(MemoryStore::default(), Clock::system()).await;
             let embedded = decisions(Arc::new(memory), callers, dependencies).await;
-            let prefix = format!("{url}?prefix=c{callers}d{dependencies}:");
-            let address: Address = prefix.parse().expect("a URL");
-            let timing = Timing {
-                answer_within: Duration::from_secs(5),
-                ..Timing::default()
-            };
-            let store = RedisStore::connect(&address, timing, [7; 16]).await;
-            let store = store.expect("the store answers");
-            let clock = Clock::Fleet(store.clock());
-            let shared = coordinator(store, clock).await;
+            let leased = over(&url, "l", Decisions::Leased, callers, dependencies).await;
             let before = calls(&url).await;
-            let strict = decisions(Arc::new(shared), callers, dependencies).await;
+            let strict = over(&url, "s", Decisions::Strict, callers, dependencies).await;
             let swaps = calls(&url).await - before;
             let bucket = buckets(&url, callers, dependencies).await;
             println!(
                 "{callers:>4} callers, {dependencies:>3} dependencies: embedded {embedded:>9.0}/s, \
-                 strict {strict:>8.0}/s ({:.1} decisions a swap), plain EVALSHA bucket {bucket:>8.0}/s",
+                 leased {leased:>9.0}/s, strict {strict:>8.0}/s ({:.1} decisions a swap), plain EVALSHA bucket {bucket:>8.0}/s",
                 strict * MEASURED.as_secs_f64() / swaps.max(1) as f64
             );
         }
     }
+}
+
+async fn over(url: &str, name: &str, decisions: Decisions, callers: u32, dependencies: u32) -> f64 {
+    let prefix = format!("{url}?prefix={name}{callers}d{dependencies}:");
+    let address: Address = prefix.parse().expect("a URL");
+    let timing = Timing {
+        answer_within: Duration::from_secs(5),
+        ..Timing::default()
+    };
+    let store = RedisStore::connect(&address, timing, decisions, [7; 16]).await;
+    let store = store.expect("the store answers");
+    let clock = Clock::Fleet(store.clock());
+    let shared = coordinator(store, clock).await;
+    self::decisions(Arc::new(shared), callers, dependencies).await
 }
 
 async fn coordinator<S: Store>(store: S, clock: Clock) -> Coordinator<S> {

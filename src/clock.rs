@@ -62,6 +62,11 @@ impl Clock {
     }
 }
 
+/// For how long something waits here; nothing is decided by it.
+pub fn instant() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
+
 /// An instant as people write it.
 pub fn to_wall(time: Time) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_nanos(time.0)

@@ -20,17 +20,19 @@ mod questions;
 mod refusal;
 mod restore;
 mod survey;
+mod telling;
 mod traffic;
 mod upkeep;
 pub mod watchers;
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc, Mutex,
     atomic::{AtomicU32, Ordering},
 };
 
 use holdoff_decision::{
-    Ask, Context, Record, Reported, Restart, Time, acquire, record::Change, report, tally,
+    Ask, Context, Reach, Record, Reported, Restart, Time, acquire, reach_of_ask, reach_of_report,
+    reach_of_tally, report, tally,
 };
 
 pub use candidates::{Compared, Tried};
@@ -50,12 +52,12 @@ pub use watchers::Watcher;
 
 use crate::{
     candidate::{Happening, Trials},
-    clock::{self, Clock},
-    durable::{self, Durable},
+    clock::Clock,
+    durable::Durable,
     entropy::Entropy,
     permit::{DependencyId, PermitCodec, Read},
     recording::Recorder,
-    store::{Run, Seed, Slot, Store, StoreError},
+    store::{Seed, Slot, Store, StoreError, by_here},
     telemetry::{Counter, Telemetry},
 };
 
@@ -141,8 +143,19 @@ impl<S: Store> Coordinator<S> {
             cost: inquiry.cost,
             priority: inquiry.priority,
         };
+        let asked = ask;
+        let reach = |slot: &Slot| {
+            let (policy, now) = (&slot.policy, context.now);
+            reach_of_ask(
+                policy,
+                &slot.record,
+                &asked,
+                context.floor_from(policy),
+                now,
+            )
+        };
         let answer = self
-            .transact(id, inquiry.key, context.now, |slot| {
+            .transact(id, inquiry.key, context.now, reach, |slot| {
                 if slot
                     .policy
                     .rate
@@ -214,7 +227,8 @@ impl<S: Store> Coordinator<S> {
                     };
                     let id = self.id(key);
                     self.telemetry.add(Counter::Tally);
-                    self.transact(id, key, context.now, |slot| {
+                    let reach = |slot: &Slot| reach_of_tally(&slot.record, context.now);
+                    self.transact(id, key, context.now, reach, |slot| {
                         let before = self.before(slot, reporter, &context);
                         let reported =
                             tally(&slot.policy, &mut slot.record, counts, reporter, &context);
@@ -256,7 +270,8 @@ impl<S: Store> Coordinator<S> {
                     namespace,
                     dependency,
                 };
-                self.transact(self.id(key), key, now, |_| ()).await?;
+                self.transact(self.id(key), key, now, by_here, |_| ())
+                    .await?;
             }
         }
         Ok(())
@@ -285,6 +300,7 @@ impl<S: Store> Coordinator<S> {
                 id,
                 namespace,
                 |_| Err(StoreError::Unknown),
+                |slot| reach_of_report(&slot.record, &permit, context.now),
                 |slot| {
                     if *slot.name.namespace != *namespace {
                         return Reported::Unknown;
@@ -369,6 +385,7 @@ impl<S: Store> Coordinator<S> {
         id: DependencyId,
         key: Key<'_>,
         now: Time,
+        reach: impl Fn(&Slot) -> Reach + Send,
         mut rule: impl FnMut(&mut Slot) -> R + Send,
     ) -> Result<R, Refusal> {
         // Whoever sees a new generation must see its policies too.
@@ -378,6 +395,7 @@ impl<S: Store> Coordinator<S> {
                 id,
                 key.namespace,
                 |epoch| self.seed(key, epoch, generation, now),
+                reach,
                 |slot| {
                     if slot.generation != generation {
                         self.refresh(slot, generation)?;
@@ -431,49 +449,6 @@ impl<S: Store> Coordinator<S> {
         if slot.generation != generation {
             // The former policy stays.
             let _ = self.refresh(slot, generation);
-        }
-    }
-
-    /// Tells what has changed in a record: to the data directory, to events and to watchers.
-    /// Called while the record is held, so that its changes are told in their order.
-    fn tell_changes(&self, id: DependencyId, slot: &mut Slot, who: Who<'_>, now: Time) {
-        if slot.notes.run() == Run::Rehearsal || !slot.record.has_changes() {
-            return;
-        }
-        self.keep(slot, now);
-        for change in slot.record.take_changes() {
-            self.count_change(slot, &change);
-            if let Change::Held(_) = change {
-                self.note_expiry(Some(slot.record.held_until()), id);
-            }
-            if let Some(shadow) = slot.shadow_mut() {
-                shadow.judge.note_live(&change, now);
-            }
-            self.hand_over(events::of_change(slot, change, who, clock::to_wall(now)));
-        }
-        self.watchers.changed(id, &slot.name);
-    }
-
-    /// Hands what is to outlive the process to the data directory.
-    fn keep(&self, slot: &Slot, now: Time) {
-        if slot.notes.run() == Run::Rehearsal {
-            return;
-        }
-        let key = durable::Key::new(slot.name.namespace.as_str(), &*slot.name.dependency);
-        self.durable
-            .checkpoint(key, restore::kept_of(&slot.record, &self.clock, now));
-    }
-
-    fn hand_over(&self, event: Event) {
-        if !self.events.hand_over(event) {
-            self.telemetry.add(Counter::EventsLost);
-        }
-    }
-
-    fn note_expiry(&self, expires: Option<Time>, id: DependencyId) {
-        if let Some(expires) = expires {
-            let mut expiries = self.expiries.lock().unwrap_or_else(PoisonError::into_inner);
-            expiries.insert((expires, id));
         }
     }
 }

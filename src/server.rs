@@ -43,7 +43,7 @@ use crate::{
     settings::{ServeSettings, StoreSettings},
     store::{
         MemoryStore, RedisStore, Store,
-        redis::{Address, Timing},
+        redis::{Address, Decisions, Timing},
     },
     telemetry::{Otlp, Switches},
 };
@@ -114,8 +114,8 @@ pub fn run_until<Asked: Future<Output = ()>>(
             };
             run_on(&settings, sources, parts, listening, stop_asked, tell)
         }
-        StoreSettings::Shared(address) => {
-            let parts = share(address, opened, &listening.main)?;
+        StoreSettings::Shared(address, decisions) => {
+            let parts = share(address, *decisions, opened, &listening.main)?;
             run_on(&settings, sources, parts, listening, stop_asked, tell)
         }
     }
@@ -131,11 +131,12 @@ struct Listening {
 /// The store that replicas share, with the clock and the permit key of all of them.
 fn share(
     address: &Address,
+    decisions: Decisions,
     mut opened: Opened,
     main: &Runtime,
 ) -> anyhow::Result<Parts<RedisStore>> {
     let fresh_key = Entropy::System.key();
-    let connected = RedisStore::connect(address, Timing::default(), fresh_key);
+    let connected = RedisStore::connect(address, Timing::default(), decisions, fresh_key);
     let store = main.block_on(connected).map_err(anyhow::Error::msg)?;
     for warning in main.block_on(store.warnings()) {
         tracing::warn!("{warning}");
@@ -179,6 +180,7 @@ fn run_on<S: Store, Asked: Future<Output = ()>>(
         begun.with_context(|| format!("cannot record to {folder} (--record)"))?;
     }
     let coordinator = Arc::new(coordinator);
+    coordinator.follow_store();
     let metrics = Arc::new(Metrics::new(
         Arc::clone(&coordinator),
         settings.metrics_dependencies,

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+pub use crate::store::redis::Decisions;
 use crate::{recording::RecordingSettings, store::redis::Address};
 
 /// The gRPC port unless told otherwise.
@@ -72,7 +73,7 @@ pub enum StoreSettings {
     #[default]
     Memory,
     /// In a store that any number of replicas share.
-    Shared(Box<Address>),
+    Shared(Box<Address>, Decisions),
 }
 
 /// Where the certificates are. All files are PEM.

@@ -11,7 +11,7 @@ mod stored;
 
 use std::{future::Future, sync::Arc};
 
-use holdoff_decision::{Policy, Record, Time, check::Checks};
+use holdoff_decision::{Policy, Reach, Record, Time, check::Checks};
 
 pub use self::{memory::MemoryStore, redis::RedisStore};
 
@@ -36,9 +36,10 @@ pub struct Notes(u32);
 
 impl Notes {
     const REHEARSAL: u32 = 1;
-    const DENIAL: u32 = 2;
+    const IN_PLACE: u32 = 2;
+    const DENIAL: u32 = 4;
 
-    /// Questions denied since the slot was made; it begins again at 2^31, as counters may.
+    /// Questions denied since the slot was made; it begins again at 2^30, as counters may.
     pub fn denials(self) -> u32 {
         self.0 / Self::DENIAL
     }
@@ -48,17 +49,22 @@ impl Notes {
     }
 
     pub fn run(self) -> Run {
-        match self.0 & Self::REHEARSAL {
-            0 => Run::Counts,
-            _ => Run::Rehearsal,
+        if self.0 & Self::REHEARSAL != 0 {
+            Run::Rehearsal
+        } else if self.0 & Self::IN_PLACE != 0 {
+            Run::InPlace
+        } else {
+            Run::Counts
         }
     }
 
     pub fn set_run(&mut self, run: Run) {
-        self.0 = match run {
-            Run::Counts => self.0 & !Self::REHEARSAL,
-            Run::Rehearsal => self.0 | Self::REHEARSAL,
+        let run = match run {
+            Run::Counts => 0,
+            Run::Rehearsal => Self::REHEARSAL,
+            Run::InPlace => Self::IN_PLACE,
         };
+        self.0 = self.0 & !(Self::REHEARSAL | Self::IN_PLACE) | run;
     }
 }
 
@@ -68,6 +74,9 @@ pub enum Run {
     Counts,
     /// It is done on a copy to see what would become of it, and done again where it counts.
     Rehearsal,
+    /// It counts, but a trip is told only when the fleet has it: another replica may have been
+    /// faster.
+    InPlace,
 }
 
 /// What only some dependencies have beside their record: allocated on use.
@@ -189,6 +198,28 @@ pub enum StoreError {
     Unavailable(String),
 }
 
+/// See [`Store::tell`].
+pub struct Told(pub Box<Tell>);
+
+/// Called while the record is held.
+pub type Tell = dyn Fn(DependencyId, &mut Slot) + Send + Sync;
+
+impl std::fmt::Debug for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Told")
+    }
+}
+
+/// Who has to agree to what is done by an operator, or is planned for all: whatever the record is.
+pub fn by_fleet(_: &Slot) -> Reach {
+    Reach::Fleet
+}
+
+/// Who has to agree to what is only read.
+pub fn by_here(_: &Slot) -> Reach {
+    Reach::Here
+}
+
 /// Holds the records. See the module.
 pub trait Store: Send + Sync + 'static {
     /// Applies `rule` to the record of `id`, which is first made from `seed` where there is
@@ -200,6 +231,9 @@ pub trait Store: Send + Sync + 'static {
     /// waits for its answer, it may have been applied without that; its changes are then told
     /// with the next.
     ///
+    /// `reach` says who has to agree; where a store is shared it may be decided
+    /// [in place](Run::InPlace) what needs no other replica.
+    ///
     /// # Errors
     /// What `seed` says, or that there is no room. The store is then unchanged.
     fn transact<R: Send>(
@@ -207,8 +241,13 @@ pub trait Store: Send + Sync + 'static {
         id: DependencyId,
         namespace: &str,
         seed: impl FnOnce(u64) -> Result<Seed, StoreError> + Send,
+        reach: impl Fn(&Slot) -> Reach + Send,
         rule: impl FnMut(&mut Slot) -> R + Send,
     ) -> impl Future<Output = Result<R, StoreError>> + Send;
+
+    /// Whom to tell of records that others have changed, or that have something to tell. Called
+    /// while the record is held. A store that nobody shares tells nobody.
+    fn tell(&self, told: Told);
 
     /// Notes that `instance` sent a report of this number. False: it was noted before.
     ///

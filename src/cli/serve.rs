@@ -12,8 +12,8 @@ use super::{
 use crate::{
     recording::{FILE_MIN, RecordingSettings},
     settings::{
-        ClientCertificates, LogFormat, MetricsDependencies, ServeSettings, StoreSettings,
-        TlsSettings,
+        ClientCertificates, Decisions, LogFormat, MetricsDependencies, ServeSettings,
+        StoreSettings, TlsSettings,
     },
 };
 
@@ -65,6 +65,9 @@ pub struct ServeArgs {
     /// Where the fleet's state is: `memory`, or a Valkey or Redis that replicas share, by its URL
     #[arg(long, value_name = "memory|URL", default_value = "memory", value_parser = store)]
     store: StoreSettings,
+    /// How decisions are made over a store that replicas share; the same at all of them
+    #[arg(long, value_name = "leased|strict", value_enum, default_value_t = Decisions::Strict)]
+    store_decisions: Decisions,
     /// The certificate of both ports, and those between it and its authority (PEM)
     #[arg(
         long,
@@ -185,7 +188,12 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         http_hosts: args.http_host,
         policies: args.policies,
         data_dir: args.data_dir,
-        store: args.store,
+        store: match args.store {
+            StoreSettings::Shared(address, _) => {
+                StoreSettings::Shared(address, args.store_decisions)
+            }
+            StoreSettings::Memory => StoreSettings::Memory,
+        },
         tls,
         access: args.access,
         insecure: args.insecure,
@@ -222,7 +230,7 @@ fn check_secrecy(
 ) -> Result<(), Failure> {
     let has_password = match store {
         StoreSettings::Memory => false,
-        StoreSettings::Shared(address) => address.has_password(),
+        StoreSettings::Shared(address, _) => address.has_password(),
     };
     let is_url = |word: &str| word.starts_with("--store=") || word.contains("://");
     match has_password && line.any(|word| is_url(&word) && word.contains('@')) {
@@ -240,7 +248,7 @@ fn store(text: &str) -> Result<StoreSettings, String> {
         "memory" => Ok(StoreSettings::Memory),
         url => url
             .parse()
-            .map(|address| StoreSettings::Shared(Box::new(address))),
+            .map(|address| StoreSettings::Shared(Box::new(address), Decisions::default())),
     }
 }
 

@@ -10,7 +10,7 @@ use super::{Caller, Coordinator, Event, EventKind, Key, Refusal};
 use crate::{
     clock,
     permit::DependencyId,
-    store::{Run, Slot, Store},
+    store::{Run, Slot, Store, by_fleet},
     telemetry::Counter,
 };
 
@@ -53,7 +53,7 @@ impl<S: Store> Coordinator<S> {
         );
         let context = self.context();
         let planned = self
-            .transact(id, ask.key, context.now, |slot| {
+            .transact(id, ask.key, context.now, by_fleet, |slot| {
                 let policy = slot.policy.check.clone()?;
                 let checks = slot.checks_mut();
                 let taken = last.filter(|last| checks.awaits(checker, last.serial));

@@ -14,7 +14,7 @@ use holdoff_decision::{
 };
 
 use super::{Coordinator, Key, Refusal, Watcher};
-use crate::store::{Slot, Store, StoreError};
+use crate::store::{Slot, Store, StoreError, by_here};
 
 /// One dependency, as of now.
 #[derive(Clone, Debug)]
@@ -125,6 +125,7 @@ impl<S: Store> Coordinator<S> {
                 self.id(key),
                 key.namespace,
                 |_| Err(StoreError::Unknown),
+                by_here,
                 |slot| {
                     self.renew(slot);
                     shown(slot, &context)
@@ -182,7 +183,7 @@ impl<S: Store> Coordinator<S> {
         });
         let seen = self
             .store
-            .transact(id, namespace, |_| Err(StoreError::Unknown), |_| ())
+            .transact(id, namespace, |_| Err(StoreError::Unknown), by_here, |_| ())
             .await;
         seen.is_ok()
     }

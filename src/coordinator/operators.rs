@@ -18,7 +18,7 @@ use crate::{
     durable::{self, AuditEntry, AuditRecord, Change, DurableError, StoredPolicy, TimeLeft},
     permit::DependencyId,
     policy::{EntryView, Explained, Finding, Overlay, watch::Reading},
-    store::{Slot, Store, StoreError},
+    store::{Slot, Store, StoreError, by_fleet, by_here},
     telemetry::{Counter, Refused, Timed},
 };
 
@@ -40,7 +40,8 @@ impl<S: Store> Coordinator<S> {
         let id = self.id(key);
         let _one_at_a_time = self.ordering(id).await;
         // A dependency that may not appear is refused before anything is written.
-        self.transact(id, key, self.clock.now(), |_| ()).await?;
+        self.transact(id, key, self.clock.now(), by_here, |_| ())
+            .await?;
         let wall = self.clock.wall();
         let kept = durable::Override {
             kind: match kind {
@@ -80,7 +81,7 @@ impl<S: Store> Coordinator<S> {
             expires: expires_in.map(|left| now + left),
         };
         self.note_expiry(order.expires, id);
-        self.transact(id, key, now, |slot| {
+        self.transact(id, key, now, by_fleet, |slot| {
             self.observed_order(id, slot, Ordered::Forced(&order), now);
             operate::set_override(&mut slot.record, order.clone(), now);
             self.tell_changes(id, slot, Who::Operator(actor), now);
@@ -340,6 +341,7 @@ impl<S: Store> Coordinator<S> {
                 id,
                 key.namespace,
                 |_| Err(StoreError::Unknown),
+                by_fleet,
                 |slot| {
                     change(slot, now);
                     self.tell_changes(id, slot, Who::Operator(actor), now);

@@ -8,7 +8,7 @@ use std::sync::{Arc, atomic::Ordering};
 use holdoff_decision::{Nanos, State, Time, view};
 
 use super::{Coordinator, Key, Refusal, Shown, listing};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, by_here};
 
 /// What is known of a record without a closer look.
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +113,7 @@ impl<S: Store> Coordinator<S> {
             self.id(key),
             key.namespace,
             |_| Err(StoreError::Unknown),
+            by_here,
             |slot| {
                 slot.record.calendar()?;
                 let horizon = slot.policy.calendar.horizon;

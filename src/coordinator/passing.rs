@@ -20,7 +20,7 @@ use super::{Caller, Coordinator, Inquiry, Key, Refusal, Subject, Who};
 use crate::{
     candidate::Happening,
     permit::DependencyId,
-    store::{Slot, Store},
+    store::{Slot, Store, by_fleet, by_here},
 };
 
 /// One call of one dependency that a proxy holds.
@@ -169,7 +169,7 @@ impl<S: Store> Coordinator<S> {
         limit: Option<&Rate>,
     ) -> Result<Option<Allowance>, Refusal> {
         let now = self.clock.now();
-        self.transact(self.id(key), key, now, |slot| {
+        self.transact(self.id(key), key, now, by_fleet, |slot| {
             if self.policies.bypasses(&slot.policy) {
                 return None;
             }
@@ -200,7 +200,7 @@ impl<S: Store> Coordinator<S> {
 
     async fn look(&self, passage: &Passage<'_>, context: &Context) -> Result<Look, Refusal> {
         let id = self.id(passage.key);
-        self.transact(id, passage.key, context.now, |slot| {
+        self.transact(id, passage.key, context.now, by_here, |slot| {
             let terms = self.terms(passage, slot);
             let mut record = self.copy(slot, context);
             let mut answer = acquire(&terms.policy, &mut record, &terms.ask, context);
@@ -219,7 +219,7 @@ impl<S: Store> Coordinator<S> {
     async fn take(&self, passage: &Passage<'_>, context: &Context) -> Result<Taken, Refusal> {
         let id = self.id(passage.key);
         let taken = self
-            .transact(id, passage.key, context.now, |slot| {
+            .transact(id, passage.key, context.now, by_fleet, |slot| {
                 let terms = self.terms(passage, slot);
                 if self.policies.bypasses(&slot.policy) {
                     let mut blank = self.copy(slot, context);
@@ -281,7 +281,7 @@ impl<S: Store> Coordinator<S> {
             let Ok(grant) = taken.answer.verdict else {
                 continue;
             };
-            let undone = self.transact(taken.id, passage.key, context.now, |slot| {
+            let undone = self.transact(taken.id, passage.key, context.now, by_fleet, |slot| {
                 if self.policies.bypasses(&slot.policy) {
                     return;
                 }

@@ -11,7 +11,7 @@ use holdoff_decision::{
 use super::{Caller, Coordinator, Key, Refusal, Watcher};
 use crate::{
     permit::DependencyId,
-    store::{Store, StoreError},
+    store::{Store, StoreError, by_here},
 };
 
 /// Dependencies that one session may subscribe to.
@@ -44,7 +44,8 @@ impl<S: Store> Coordinator<S> {
     /// It may not appear, or the subscriber follows too many.
     pub async fn subscribe(&self, watcher: &Watcher, key: Key<'_>) -> Result<(), Refusal> {
         let id = self.id(key);
-        self.transact(id, key, self.clock.now(), |_| ()).await?;
+        self.transact(id, key, self.clock.now(), by_here, |_| ())
+            .await?;
         match self
             .watchers
             .follow(watcher, id, key.dependency, SUBSCRIPTIONS_MAX)
@@ -77,6 +78,7 @@ impl<S: Store> Coordinator<S> {
                 id,
                 "",
                 |_| Err(StoreError::Unknown),
+                by_here,
                 |slot| {
                     self.renew(slot);
                     Pushed {

@@ -8,7 +8,7 @@ use holdoff_decision::{Nanos, view::is_idle};
 use super::{Coordinator, Who, checks::may_be_dropped};
 use crate::{
     candidate::Happening,
-    store::{Store, StoreError},
+    store::{Store, StoreError, by_fleet},
     telemetry::{Counter, Timed},
 };
 
@@ -71,6 +71,7 @@ impl<S: Store> Coordinator<S> {
                     id,
                     "",
                     |_| Err(StoreError::Unknown),
+                    by_fleet,
                     |slot| {
                         let before = self.before(slot, 0, &context);
                         slot.record.advance(&slot.policy, &context);

@@ -15,9 +15,9 @@ use std::{
 };
 
 use dashmap::{DashMap, Entry};
-use holdoff_decision::Time;
+use holdoff_decision::{Reach, Time};
 
-use super::{Name, Notes, Seed, Slot, Store, StoreError, sequences::Sequences};
+use super::{Name, Notes, Seed, Slot, Store, StoreError, Told, sequences::Sequences};
 use crate::permit::DependencyId;
 
 /// Enough that two cores rarely meet in one.
@@ -157,6 +157,7 @@ impl Store for MemoryStore {
         id: DependencyId,
         namespace: &str,
         seed: impl FnOnce(u64) -> Result<Seed, StoreError> + Send,
+        _: impl Fn(&Slot) -> Reach + Send,
         rule: impl FnMut(&mut Slot) -> R + Send,
     ) -> impl Future<Output = Result<R, StoreError>> + Send {
         ready(self.transact_now(id, namespace, seed, rule))
@@ -170,6 +171,8 @@ impl Store for MemoryStore {
     ) -> impl Future<Output = Result<bool, StoreError>> + Send {
         ready(Ok(self.sequences.note(instance, sequence, now)))
     }
+
+    fn tell(&self, _: Told) {}
 
     fn remembers(&self) -> bool {
         false

@@ -1,17 +1,20 @@
-//! The records in Valkey or Redis, so that any number of replicas act as one: the *strict* path,
-//! on which every decision is swapped in before it is told.
+//! The records in Valkey or Redis, so that any number of replicas act as one.
 //!
 //! The rules stay here; the store has one verb (`swap.lua`), a compare-and-swap. Each replica
-//! keeps a copy of what it uses (`desk`) and rehearses rules on it; what they made of it is
-//! swapped in by whoever was first, and the others begin again with that. Nothing is decided on
-//! a copy alone: while the store does not answer, nothing is (`guard`).
+//! keeps a copy of what it uses (`desk`). On the *strict* path rules are rehearsed on it; what they
+//! made of it is swapped in by whoever was first, and the others begin again with that. On the
+//! *leased* path what needs no other replica is decided on the copy in place (`decide`); what is
+//! shared of it is swapped, and the rest is told (`feed`). What needs the fleet is not decided while
+//! the store does not answer (`guard`).
 //!
 //! Flights run on the runtime that connected, not on their callers': a caller that hangs up
 //! ends no swap that others wait for.
 
 pub mod address;
 mod count;
+mod decide;
 mod desk;
+mod feed;
 mod guard;
 mod keeper;
 mod keys;
@@ -20,25 +23,26 @@ mod script;
 
 use std::{
     hash::BuildHasherDefault,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
 use dashmap::DashMap;
-use holdoff_decision::{Nanos, Time};
-use tokio::runtime::Handle;
+use holdoff_decision::{Nanos, Reach, Time};
+use tokio::{runtime::Handle, time::Instant};
 
 pub use self::address::Address;
 use self::{
     count::Count,
-    desk::{Departure, Desk, Joined, Landing, Lifetimes},
+    desk::{Departure, Desk, GROUPED_FOR, Joined, Landing, Lifetimes, Path},
+    feed::Feed,
     guard::{Ended, Guard},
     keys::{Keys, Place, SHARDS},
     link::Link,
     script::{Act, Call, Outcome, Reply, Version},
 };
 use super::{
-    Name, Notes, Seed, Slot, Store, StoreError, memory::AlreadyUniform, sequences::Seen, stored,
+    Name, Seed, Slot, Store, StoreError, Told, memory::AlreadyUniform, sequences::Seen, stored,
 };
 use crate::{clock::FleetClock, permit::DependencyId};
 
@@ -90,6 +94,20 @@ struct Shared {
     home: Handle,
     permit_key: [u8; 16],
     was_empty: bool,
+    path: Path,
+    feed: Feed,
+    told: OnceLock<Told>,
+}
+
+/// How decisions are made over a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Decisions {
+    /// First attempts and reports in each replica's memory; the store is asked where the
+    /// fleet must agree
+    Leased,
+    /// Each is swapped into the store before it is told
+    #[default]
+    Strict,
 }
 
 impl RedisStore {
@@ -101,6 +119,7 @@ impl RedisStore {
     pub async fn connect(
         address: &Address,
         timing: Timing,
+        decisions: Decisions,
         fresh_permit_key: [u8; 16],
     ) -> Result<Self, String> {
         let failed = |error: ::redis::RedisError| format!("the store {address}: {error}");
@@ -110,6 +129,17 @@ impl RedisStore {
             .map_err(failed)?;
         let keys = Keys::new(address.prefix());
         let permit_key = keeper::permit_key(&link, &keys, fresh_permit_key).await;
+        // A place to begin at; the store tells which number is free.
+        let [a, b, c, d, e, f, g, h, ..] = fresh_permit_key;
+        let first_half = [a, b, c, d, e, f, g, h];
+        let path = match decisions {
+            Decisions::Strict => Path::Strict,
+            Decisions::Leased => {
+                let number =
+                    keeper::replica_number(&link, &keys, u64::from_le_bytes(first_half)).await;
+                Path::Leased(number.map_err(failed)?)
+            }
+        };
         let clock = Arc::new(FleetClock::new());
         let now = clock.own();
         let mut shared = Shared {
@@ -123,11 +153,18 @@ impl RedisStore {
             count: Count::default(),
             home: Handle::current(),
             was_empty: false,
+            feed: Feed::new(path),
+            path,
+            told: OnceLock::new(),
         };
         let first = shared.look_at_clock().await;
         shared.was_empty = !first.map_err(|error| format!("the store {address}: {error}"))?;
         let shared = Arc::new(shared);
         tokio::spawn(keeper::keep(Arc::downgrade(&shared)));
+        if shared.is_leased() {
+            let heard = feed::follow(&shared, address.clone()).await;
+            heard.map_err(failed)?;
+        }
         Ok(Self { shared })
     }
 
@@ -158,7 +195,24 @@ impl Shared {
         if let Some(desk) = self.desks.get(&id) {
             return Arc::clone(&desk);
         }
-        Arc::clone(&self.desks.entry(id).or_default())
+        let new = || Arc::new(Mutex::new(Desk::new(self.path)));
+        Arc::clone(&self.desks.entry(id).or_insert_with(new))
+    }
+
+    fn is_leased(&self) -> bool {
+        match self.path {
+            Path::Leased(_) => true,
+            Path::Strict => false,
+        }
+    }
+
+    /// Tells this replica's followers what others have done, or what nobody waited for.
+    fn tell_news(&self, id: DependencyId, at: &mut Desk) {
+        if at.take_news()
+            && let (Some(Told(told)), Some(slot)) = (self.told.get(), at.slot_mut())
+        {
+            told(id, slot);
+        }
     }
 
     fn lifetimes(&self) -> Lifetimes {
@@ -187,6 +241,7 @@ impl Shared {
             act,
             epoch,
             shard_kept_for_ms: millis(SHARD_KEPT),
+            by: self.path,
         };
         let within = self.timing.answer_within;
         let answer = tokio::time::timeout(within, call.run(&self.link)).await;
@@ -206,11 +261,33 @@ impl Shared {
         }
     }
 
-    /// Sends the draft of a desk, unless one is on its way.
+    /// Sends the draft of a desk, unless one is on its way or a group gathers.
     fn dispatch(self: &Arc<Self>, id: DependencyId, desk: &Arc<Mutex<Desk>>, at: &mut Desk) {
+        if at.gathers() {
+            return;
+        }
         if let Some(departure) = at.depart(self.lifetimes(), self.clock.now()) {
             let flight = fly(Arc::clone(self), id, Arc::clone(desk), departure);
             self.home.spawn(flight);
+        }
+    }
+
+    /// A group leaves at this time.
+    fn depart_later(
+        self: &Arc<Self>,
+        id: DependencyId,
+        desk: &Arc<Mutex<Desk>>,
+        at: &mut Desk,
+        when: Instant,
+    ) {
+        if at.begin_gathering() {
+            let (shared, desk) = (Arc::clone(self), Arc::clone(desk));
+            self.home.spawn(async move {
+                tokio::time::sleep_until(when).await;
+                let mut at = locked(&desk);
+                at.end_gathering();
+                shared.dispatch(id, &desk, &mut at);
+            });
         }
     }
 }
@@ -225,11 +302,15 @@ async fn fly(shared: Arc<Shared>, id: DependencyId, desk: Arc<Mutex<Desk>>, firs
             act,
             epoch,
         } = &departure;
+        if let Act::Put { .. } = act {
+            locked(&desk).group_until(crate::clock::instant() + GROUPED_FOR);
+        }
         let reply = shared.ask(&place, expected, act, *epoch).await;
         let mut at = locked(&desk);
         let now = shared.clock.now();
         at.land(reply.map(|reply| reply.outcome), now);
         shared.count.note(id, at.slot().map(|slot| &slot.name));
+        shared.tell_news(id, &mut at);
         next = at.depart(shared.lifetimes(), now);
     }
 }
@@ -240,46 +321,10 @@ impl Store for RedisStore {
         id: DependencyId,
         namespace: &str,
         seed: impl FnOnce(u64) -> Result<Seed, StoreError> + Send,
-        mut rule: impl FnMut(&mut Slot) -> R + Send,
+        reach: impl Fn(&Slot) -> Reach + Send,
+        rule: impl FnMut(&mut Slot) -> R + Send,
     ) -> Result<R, StoreError> {
-        let desk = self.shared.desk(id);
-        let mut maker = Maker {
-            namespace,
-            seed: Some(seed),
-            made: None,
-        };
-        for _ in 0..TRIES {
-            let joined = {
-                let mut at = locked(&desk);
-                let count = &self.shared.count;
-                let joined = at.join(
-                    |highest| maker.make(count, highest),
-                    |slot| drop(rule(slot)),
-                );
-                self.shared.dispatch(id, &desk, &mut at);
-                joined
-            };
-            let Joined { before, landing } = match joined {
-                Ok(joined) => joined,
-                Err(refused) => {
-                    self.leave(id, &desk);
-                    return Err(refused);
-                }
-            };
-            match (landing.await, before) {
-                (Ok(Landing::Swapped), Some(before)) => {
-                    return Ok(for_good(&desk, *before, &mut rule));
-                }
-                (Ok(Landing::Swapped | Landing::Again), _) => {}
-                (Ok(Landing::Failed(error)), _) => return Err(error),
-                (Err(_), _) => {
-                    let stopped = "this replica is stopping".to_owned();
-                    return Err(StoreError::Unavailable(stopped));
-                }
-            }
-        }
-        let lost = format!("others were faster {TRIES} times");
-        Err(StoreError::Unavailable(lost))
+        self.decide(id, namespace, seed, reach, rule).await
     }
 
     async fn note_sequence(
@@ -288,6 +333,9 @@ impl Store for RedisStore {
         sequence: u64,
         now: Time,
     ) -> Result<bool, StoreError> {
+        if self.shared.is_leased() {
+            return Ok(self.shared.feed.note_sequence(instance, sequence, now));
+        }
         let place = self.shared.keys.sequence(instance);
         // Most instances have sent a report before, so what they have is asked for first.
         let mut expected: Version = Some("?".into());
@@ -314,6 +362,11 @@ impl Store for RedisStore {
         }
         let lost = format!("others were faster {TRIES} times");
         Err(StoreError::Unavailable(lost))
+    }
+
+    fn tell(&self, told: Told) {
+        // The first who asked is the coordinator of this store.
+        let _ = self.shared.told.set(told);
     }
 
     fn remembers(&self) -> bool {
@@ -365,7 +418,9 @@ impl Store for RedisStore {
         for (id, held) in gone {
             self.shared.desks.remove(&id);
             self.shared.count.note(id, None);
-            if let Some((version @ Some(_), epoch)) = held {
+            // Others may use it in place; its lifetime ends it.
+            let drops = held.filter(|_| !self.shared.is_leased());
+            if let Some((version @ Some(_), epoch)) = drops {
                 let shared = Arc::clone(&self.shared);
                 self.shared.home.spawn(async move {
                     let place = shared.keys.record(id);
@@ -380,66 +435,6 @@ impl Store for RedisStore {
     fn len(&self) -> usize {
         self.shared.count.all()
     }
-}
-
-impl RedisStore {
-    /// A name that may not be makes no desk.
-    fn leave(&self, id: DependencyId, desk: &Arc<Mutex<Desk>>) {
-        let at = locked(desk);
-        if at.slot().is_none() && at.is_idle() {
-            drop(at);
-            self.shared.desks.remove(&id);
-        }
-    }
-}
-
-/// Makes the slot of a record that is not there, once.
-struct Maker<'a, F> {
-    namespace: &'a str,
-    seed: Option<F>,
-    made: Option<Slot>,
-}
-
-impl<F: FnOnce(u64) -> Result<Seed, StoreError>> Maker<'_, F> {
-    fn make(&mut self, count: &Count, highest_epoch: u64) -> Result<Slot, StoreError> {
-        let first_epoch = highest_epoch.saturating_add(1);
-        if let Some(seed) = self.seed.take() {
-            let seed = seed(first_epoch)?;
-            count.has_room(self.namespace, seed.limits)?;
-            self.made = Some(Slot {
-                name: Name {
-                    namespace: count.shared_name(self.namespace),
-                    dependency: seed.dependency,
-                },
-                policy: seed.policy,
-                generation: seed.generation,
-                notes: Notes::default(),
-                record: seed.record,
-                beside: None,
-            });
-        }
-        let mut slot = self.made.clone().ok_or(StoreError::Unknown)?;
-        // Others may have made and lost it meanwhile.
-        slot.record.breaker.epoch = slot.record.breaker.epoch.max(first_epoch);
-        Ok(slot)
-    }
-}
-
-/// Applies a rule where it counts, to the state that it was swapped in from. What is local to
-/// this replica is lent to it: the candidate, and what is still to be told.
-fn for_good<R>(desk: &Mutex<Desk>, mut before: Slot, rule: &mut impl FnMut(&mut Slot) -> R) -> R {
-    let mut at = locked(desk);
-    if let Some(slot) = at.slot_mut() {
-        before.notes = slot.notes;
-        before.put_shadow(slot.take_shadow());
-        before.record.put_back_changes(slot.record.take_changes());
-    }
-    let result = rule(&mut before);
-    if let Some(slot) = at.slot_mut() {
-        slot.notes = before.notes;
-        slot.put_shadow(before.take_shadow());
-    }
-    result
 }
 
 fn locked(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {

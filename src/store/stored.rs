@@ -24,6 +24,17 @@ pub const UNRESOLVED: u32 = u32::MAX;
 
 /// Appends what is shared of a slot.
 pub fn write(slot: &Slot, out: &mut Vec<u8>) {
+    write_head(slot, out);
+    slot.record.write(out);
+}
+
+/// As [`write()`], of the record only what replicas share on the leased path.
+pub fn write_shared(slot: &Slot, out: &mut Vec<u8>) {
+    write_head(slot, out);
+    slot.record.write_shared(out);
+}
+
+fn write_head(slot: &Slot, out: &mut Vec<u8>) {
     out.push(VERSION);
     write_text(&slot.name.namespace, out);
     write_text(&slot.name.dependency, out);
@@ -33,7 +44,6 @@ pub fn write(slot: &Slot, out: &mut Vec<u8>) {
         .and_then(|beside| beside.checks.as_ref());
     checks.is_some().write(out);
     checks.into_iter().for_each(|checks| checks.write(out));
-    slot.record.write(out);
 }
 
 /// Reads a slot. The bytes may be anything.

@@ -17,6 +17,7 @@ mod granting;
 mod harness;
 mod json;
 mod killed;
+mod leased_store;
 mod names;
 mod operators;
 mod overrides;

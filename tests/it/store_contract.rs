@@ -7,7 +7,7 @@ use std::sync::{
 
 use holdoff::{
     permit::DependencyId,
-    store::{Limits, MemoryStore, Run, Seed, Slot, Store, StoreError},
+    store::{Limits, MemoryStore, Run, Seed, Slot, Store, StoreError, by_fleet},
 };
 use holdoff_decision::{Nanos, Policy, Record, Time};
 
@@ -35,7 +35,9 @@ fn seed(id: u64, epoch: u64, limits: Limits) -> Seed {
 async fn epoch_of<S: Store>(store: &S, id: u64, limits: Limits) -> Result<u64, StoreError> {
     let make = |epoch| Ok(seed(id, epoch, limits));
     let rule = |slot: &mut Slot| slot.record.breaker.epoch;
-    store.transact(DependencyId(id), "space", make, rule).await
+    store
+        .transact(DependencyId(id), "space", make, by_fleet, rule)
+        .await
 }
 
 async fn contract<S: Store>(store: S) {
@@ -51,13 +53,15 @@ async fn contract<S: Store>(store: S) {
 async fn a_record_is_made_once_and_a_refused_seed_makes_none<S: Store>(store: &S) {
     let refuse = |_| Err(StoreError::Unknown);
     let refused = store
-        .transact(DependencyId(1), "space", refuse, |_| ())
+        .transact(DependencyId(1), "space", refuse, by_fleet, |_| ())
         .await;
     assert_eq!(refused, Err(StoreError::Unknown));
     assert_eq!(store.len(), 0);
     assert!(epoch_of(store, 1, ROOM).await.unwrap() >= 1);
     let name = store
-        .transact(DependencyId(1), "space", refuse, |slot| slot.name.clone())
+        .transact(DependencyId(1), "space", refuse, by_fleet, |slot| {
+            slot.name.clone()
+        })
         .await
         .unwrap();
     assert_eq!(
@@ -81,7 +85,7 @@ async fn rules_that_race_are_each_applied_once<S: Store>(store: Arc<S>) {
                 }
                 slot.record.breaker.past().trips
             };
-            let seen = store.transact(DependencyId(2), "space", make, rule);
+            let seen = store.transact(DependencyId(2), "space", make, by_fleet, rule);
             seen.await.unwrap()
         })
     });
@@ -100,9 +104,14 @@ async fn what_a_rule_changes_is_there_for_the_next<S: Store>(store: &S) {
     let until = Time(ORIGIN) + Nanos::from_secs(5);
     let hold = |slot: &mut Slot| slot.record.hold_until(until);
     let id = DependencyId(2);
-    store.transact(id, "space", unknown, hold).await.unwrap();
+    store
+        .transact(id, "space", unknown, by_fleet, hold)
+        .await
+        .unwrap();
     let held = store
-        .transact(id, "space", unknown, |slot| slot.record.held_until())
+        .transact(id, "space", unknown, by_fleet, |slot| {
+            slot.record.held_until()
+        })
         .await;
     assert_eq!(held, Ok(until));
     let mut visited = 0;
@@ -126,7 +135,9 @@ async fn limits_refuse_new_names_and_keep_the_old<S: Store>(store: &S) {
     let full = epoch_of(store, 3, limits(9, 2, 9)).await;
     assert_eq!(full, Err(StoreError::Full { limit: 2 }));
     let make = |epoch| Ok(seed(3, epoch, limits(9, 9, 1)));
-    let other = store.transact(DependencyId(3), "other", make, |_| ()).await;
+    let other = store
+        .transact(DependencyId(3), "other", make, by_fleet, |_| ())
+        .await;
     assert_eq!(other, Err(StoreError::NamespacesFull { limit: 1 }));
     assert!(epoch_of(store, 1, limits(1, 1, 1)).await.is_ok());
     assert_eq!(store.len(), 2);
@@ -136,7 +147,10 @@ async fn a_dropped_record_begins_above_every_epoch_it_had<S: Store>(store: &S) {
     let make = |epoch| Ok(seed(4, epoch, ROOM));
     let raise = |slot: &mut Slot| slot.record.breaker.epoch += 40;
     let id = DependencyId(4);
-    store.transact(id, "space", make, raise).await.unwrap();
+    store
+        .transact(id, "space", make, by_fleet, raise)
+        .await
+        .unwrap();
     let had = epoch_of(store, 4, ROOM).await.unwrap();
     let dropped = store.evict(&mut |slot| *slot.name.dependency == *"d4");
     assert_eq!(dropped.len(), 1);
@@ -201,7 +215,10 @@ async fn a_flushed_store_gets_back_what_this_replica_knows() {
     let make = |epoch| Ok(seed(1, epoch, ROOM));
     let hold = |slot: &mut Slot| slot.record.hold_until(Time(u64::MAX));
     let id = DependencyId(1);
-    store.transact(id, "space", make, hold).await.unwrap();
+    store
+        .transact(id, "space", make, by_fleet, hold)
+        .await
+        .unwrap();
     for flush in ["SCRIPT", "FLUSHALL"] {
         let mut command = redis::cmd(flush);
         if flush == "SCRIPT" {
@@ -210,7 +227,7 @@ async fn a_flushed_store_gets_back_what_this_replica_knows() {
         command.query::<()>(&mut server.connection()).unwrap();
         let held = |slot: &mut Slot| slot.record.held_until();
         let unknown = |_| Err(StoreError::Unknown);
-        let seen = store.transact(id, "space", unknown, held).await;
+        let seen = store.transact(id, "space", unknown, by_fleet, held).await;
         assert_eq!(seen, Ok(Time(u64::MAX)), "after {flush}");
     }
 }

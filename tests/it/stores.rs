@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use holdoff::store::redis::{Address, RedisStore, Timing};
+use holdoff::store::redis::{Address, Decisions, RedisStore, Timing};
 use tempfile::TempDir;
 
 /// Machines that run tests are busy; what is tested of deadlines sets its own.
@@ -99,6 +99,21 @@ impl Server {
     pub fn connection(&self) -> redis::Connection {
         let client = redis::Client::open(self.url()).unwrap();
         client.get_connection().unwrap()
+    }
+
+    /// It does not answer any more, and keeps what it has.
+    pub fn stop(&mut self) {
+        self.signal("STOP");
+    }
+
+    pub fn go_on(&mut self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &pid]).status();
+        assert!(sent.unwrap().success(), "kill -s {name} {pid}");
     }
 
     fn wait(&mut self) {
@@ -196,9 +211,14 @@ impl Cluster {
     }
 }
 
+/// On the strict path.
 pub async fn connect(url: &str) -> RedisStore {
+    connect_with(url, Decisions::Strict).await
+}
+
+pub async fn connect_with(url: &str, decisions: Decisions) -> RedisStore {
     let address: Address = url.parse().unwrap();
-    let store = RedisStore::connect(&address, PATIENT, [7; 16]).await;
+    let store = RedisStore::connect(&address, PATIENT, decisions, rand::random()).await;
     store.unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -456,13 +456,13 @@ fn every_vector_file_is_read_by_a_test() {
     assert_none("vectors that no test reads", found);
 }
 
-/// Of these tests only those of real processes wait for real time.
+/// Of these tests only those of real processes and of messages between replicas wait for real time.
 #[test]
 fn no_test_of_the_service_sleeps() {
     let sleep = format!("{}(", "sleep");
     let found = sources().into_iter().filter(|source| {
         source.path.starts_with("tests/it/")
-            && !["process.rs", "killed.rs", "stores.rs"]
+            && !["process.rs", "killed.rs", "leased_store.rs", "stores.rs"]
                 .iter()
                 .any(|name| source.path == format!("tests/it/{name}"))
             && source.text.contains(&sleep)

@@ -11,7 +11,9 @@
 mod confirm;
 mod looks;
 mod places;
+mod reach;
 
+pub use self::reach::{Reach, reach_of_ask, reach_of_report, reach_of_tally};
 use self::{
     confirm::confirm,
     looks::{
@@ -177,7 +179,7 @@ fn give_again(
     if let Question::Retry { previous, .. } = ask.question
         && let MadeUnder::Permit(permit) = previous.made_under
     {
-        record.tickets.settle(permit.serial);
+        record.settle_ticket(&permit);
     }
     Ok(grant)
 }
@@ -209,7 +211,7 @@ fn record_previous(
             }
             // Only what was a first attempt deposits.
             if attempt == 2 {
-                record.budget.deposit(&policy.budget, 1, now);
+                record.deposit(&policy.budget, 1, now);
             }
             if epoch != record.breaker.epoch {
                 return Some(Reported::StaleEpoch);
@@ -245,7 +247,7 @@ fn plan(
     let retry = retry_number(ask);
     if let Question::Retry { previous, .. } = &ask.question
         && let MadeUnder::Permit(permit) = previous.made_under
-        && record.tickets.look(permit.serial) == Ticket::Followed
+        && record.ticket(permit.serial) == Ticket::Followed
         && context.now < permit.expires
     {
         return Err(final_denial(DenialReason::Duplicate, Facts::None));
@@ -325,7 +327,7 @@ fn grant(
 ) -> Grant {
     let now = context.now;
     match ask.question {
-        Question::First => record.budget.deposit(&policy.budget, 1, now),
+        Question::First => record.deposit(&policy.budget, 1, now),
         Question::Retry { .. } | Question::Hedge { .. } => {
             record.budget.withdraw(&policy.budget, ask.caller, now);
         }
@@ -337,7 +339,7 @@ fn grant(
     if let Question::Retry { previous, .. } = ask.question
         && let MadeUnder::Permit(permit) = previous.made_under
     {
-        record.tickets.settle(permit.serial);
+        record.settle_ticket(&permit);
     }
     let ends = now + plan.delay + policy.breaker.probe_lease;
     record.breaker.note_try(ask.caller, ends);

@@ -375,13 +375,19 @@ impl Breaker {
     }
 
     fn enter(&mut self, phase: Phase, cause: Cause, now: Time) {
-        let rare = self.rare_mut();
-        (rare.reporters, rare.window) = (None, None);
-        self.detector.clear();
+        self.forget_evidence();
         self.past_mut().cause = cause;
         self.phase = phase;
         self.since = now;
         self.epoch = self.epoch.saturating_add(1);
+    }
+}
+
+impl Breaker {
+    fn forget_evidence(&mut self) {
+        let rare = self.rare_mut();
+        (rare.reporters, rare.window) = (None, None);
+        self.detector.clear();
     }
 }
 

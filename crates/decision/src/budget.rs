@@ -28,7 +28,7 @@ const CALLERS_MAX: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub struct Budget {
     /// Length of a bucket; 0 before the first use.
-    bucket: u64,
+    pub(crate) bucket: u64,
     /// The newest bucket, counted from the origin of time.
     newest: u64,
     ring: [Bucket; RING],
@@ -141,6 +141,26 @@ impl Budget {
             .find(|part| part.caller == caller && part.since <= taken_at);
         if let Some(part) = own {
             part.taken = part.taken.saturating_sub(1);
+        }
+    }
+
+    /// Counts the first attempts of another window, each in the bucket in which it was made.
+    pub(crate) fn deposit_all(&mut self, policy: &policy::Budget, other: &Self, now: Time) {
+        if other.bucket == 0 {
+            return;
+        }
+        self.turn_to(
+            policy,
+            now.max(Time(other.newest.saturating_mul(other.bucket))),
+        );
+        for index in other.newest.saturating_sub(BUCKETS)..=other.newest {
+            let made = other.ring[(index % RING as u64) as usize].first_attempts;
+            // Of another length: as if they had come at the begin of their bucket.
+            let index = index.saturating_mul(other.bucket) / self.bucket;
+            if index <= self.newest && self.newest - index < RING as u64 {
+                let sum = &mut self.bucket_mut(index).first_attempts;
+                *sum = sum.saturating_add(made);
+            }
         }
     }
 

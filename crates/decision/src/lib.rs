@@ -52,11 +52,14 @@ pub mod time;
 pub mod view;
 pub mod window;
 
-pub use acquire::{Answer, Ask, MadeUnder, Previous, Question, acquire};
+pub use acquire::{
+    Answer, Ask, MadeUnder, Previous, Question, Reach, acquire, reach_of_ask, reach_of_report,
+    reach_of_tally,
+};
 pub use calendar::Priority;
 pub use permit::{Denial, DenialReason, Grant, Outcome, OutcomeKind, Permit, PermitKind, Reported};
 pub use policy::Policy;
-pub use record::{Context, Record, Restart, Sample, State};
+pub use record::{Context, Record, Restart, Sample, State, Summary};
 pub use report::{Tally, report, tally};
 pub use share::Share;
 pub use time::{Nanos, Time};

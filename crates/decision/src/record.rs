@@ -8,9 +8,11 @@
 mod bytes;
 mod plans;
 mod rare;
+mod replica;
 
 pub(crate) use self::bytes::part;
 use self::rare::Rare;
+pub use self::replica::{Summary, TOLD_MAX};
 use crate::{
     Nanos, Policy, Time,
     breaker::{Breaker, Cause, Ended, Phase, Trips, Verdict},
@@ -262,6 +264,12 @@ impl Record {
             Detect::Adaptive => self.count_silent(permits, ended),
             Detect::Window(_) => permits,
         };
+        self.gather_silence(permits);
+        self.take_silence(policy, permits, ended, now);
+    }
+
+    /// Counts silence, whoever it was that noticed it.
+    fn take_silence(&mut self, policy: &Policy, permits: u32, ended: Time, now: Time) {
         if policy.breaker.detect == Detect::Adaptive {
             let counts = Counts {
                 calls: permits,
@@ -310,6 +318,7 @@ impl Record {
         now: Time,
     ) {
         self.take_hold(policy, outcome, now);
+        self.gather_one(policy, outcome, reporter);
         let counts = match Breaker::verdict(&policy.breaker, outcome) {
             Verdict::Nothing => Counts::default(),
             Verdict::Counted(call) => Counts {

@@ -7,6 +7,7 @@
 use crate::{
     Nanos, Policy, Record, Time,
     breaker::Ended,
+    bytes::fields,
     evidence::Heard,
     permit::{Outcome, OutcomeKind, Permit, Reported},
     record::Context,
@@ -33,6 +34,19 @@ pub struct Tally {
     /// Of all that ended; zero where it was not measured.
     pub latency_sum: Nanos,
 }
+
+fields!(Tally {
+    epoch,
+    first_attempts,
+    successes,
+    failures,
+    timeouts,
+    throttled,
+    rejected,
+    slow,
+    ignored,
+    latency_sum,
+});
 
 /// Who reports that a permit is not used, or that nobody will say how its attempt ended. No
 /// instance: others need not share the evidence with it.
@@ -68,20 +82,20 @@ pub(crate) fn take_report(
     if now >= permit.expires {
         return Reported::Expired;
     }
-    match record.tickets.look(permit.serial) {
+    match record.ticket(permit.serial) {
         Ticket::Unknown => return Reported::Unknown,
         Ticket::Reported | Ticket::Followed => return Reported::Duplicate,
         Ticket::Unreported => {}
     }
     match outcome.kind {
-        OutcomeKind::Success => record.tickets.settle(permit.serial),
+        OutcomeKind::Success => record.settle_ticket(permit),
         OutcomeKind::Failure
         | OutcomeKind::Timeout
         | OutcomeKind::NotSent
         | OutcomeKind::Throttled
         | OutcomeKind::Rejected
         | OutcomeKind::Ignored
-        | OutcomeKind::Cancelled => record.tickets.report(permit.serial),
+        | OutcomeKind::Cancelled => record.report_ticket(permit),
     }
     record.give_back(permit, now);
     let held_lease = record.breaker.end_lease(permit.serial, now);
@@ -102,12 +116,23 @@ pub fn tally(
 ) -> Reported {
     record.advance(policy, context);
     let now = context.now;
-    record
-        .budget
-        .deposit(&policy.budget, tally.first_attempts, now);
+    record.deposit(&policy.budget, tally.first_attempts, now);
     if tally.epoch != record.breaker.epoch {
         return Reported::StaleEpoch;
     }
+    record.gather(reporter, tally);
+    take_tally(policy, record, tally, reporter, now);
+    Reported::Ok
+}
+
+/// Takes what ended, whoever it was told.
+pub(crate) fn take_tally(
+    policy: &Policy,
+    record: &mut Record,
+    tally: &Tally,
+    reporter: u64,
+    now: Time,
+) {
     let counts = counts(policy, tally);
     let hanging = tally.timeouts.saturating_add(tally.slow);
     let ended = Ended {
@@ -130,7 +155,6 @@ pub fn tally(
         at: now,
     };
     record.count(policy, &heard, now);
-    Reported::Ok
 }
 
 /// `None`: nothing ended, or nothing was measured.

@@ -72,7 +72,26 @@ pub struct Silence {
     pub ended: Time,
 }
 
+/// Serials have 48 bits: so many number the permits of one replica, the others the replica.
+const OF_ONE_REPLICA: u32 = 36;
+/// Replicas are numbered from 1; 0 is the only one.
+pub const REPLICAS_MAX: u16 = (1 << (48 - OF_ONE_REPLICA)) - 1;
+
 impl Tickets {
+    /// Those of one of several replicas.
+    pub fn of_replica(replica: u16) -> Self {
+        Self {
+            number: u64::from(replica.min(REPLICAS_MAX))
+                << (OF_ONE_REPLICA - WORD.trailing_zeros()),
+            ..Self::default()
+        }
+    }
+
+    /// Whether these tickets gave out this serial, or might have: no other replica did.
+    pub fn are_of(&self, serial: u64) -> bool {
+        serial >> OF_ONE_REPLICA == (self.number * WORD) >> OF_ONE_REPLICA
+    }
+
     /// Gives out the next serial, for a permit that ends at `expires`.
     pub fn issue(&mut self, expires: Time, now: Time, ttl: Nanos) -> u64 {
         let stale = self.used > 0 && now.since(self.opened).0 > ttl.0 / 8;

@@ -16,9 +16,12 @@
 //! A rule is rehearsed on the draft and applied once more, where it counts, to the very state it
 //! was rehearsed on, when the swap has landed. Rules are pure, so it comes to the same.
 
-use holdoff_decision::{Nanos, Time, record::Change};
-use tokio::sync::oneshot;
+mod leased;
 
+use holdoff_decision::{Nanos, Summary, Time, record::Change};
+use tokio::{sync::oneshot, time::Instant};
+
+pub use self::leased::GROUPED_FOR;
 use super::script::{Act, Outcome, Version};
 use crate::store::{Run, Slot, StoreError, stored};
 
@@ -30,9 +33,36 @@ const NO_VERSION: &str = "?";
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Desk {
+    path: Path,
     known: Known,
     flight: Option<Flight>,
     draft: Option<Draft>,
+    /// What another replica has swapped in while a flight was out.
+    overheard: Option<(Box<str>, Vec<u8>)>,
+    /// What other replicas have told while a flight was out.
+    heard: Vec<Summary>,
+    /// Callers see another state, by what another replica did or by a swap that nobody waited
+    /// for.
+    has_news: bool,
+    /// It is listed among those that have something to tell.
+    is_listed: bool,
+    /// The next group of questions leaves no earlier.
+    leaves_from: Option<Instant>,
+    /// A group gathers, and will be sent.
+    gathers: bool,
+    /// After a failure nothing is sent for nobody before this.
+    shares_from: Option<Instant>,
+}
+
+/// How decisions are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Path {
+    /// Each by a swap of the whole record.
+    #[default]
+    Strict,
+    /// In place where the fleet need not agree; the shared form is swapped. The number of this
+    /// replica.
+    Leased(u16),
 }
 
 /// What the store had when it was last asked.
@@ -130,7 +160,11 @@ impl Desk {
             let slot = match (&self.flight, &self.known) {
                 (Some(flight), _) => flight.slot.as_ref().map(|slot| Box::new(slot.copy())),
                 (None, Known::Nothing) => None,
-                (None, Known::Absent { highest_epoch }) => Some(Box::new(make(*highest_epoch)?)),
+                (None, Known::Absent { highest_epoch }) => {
+                    let mut slot = make(*highest_epoch)?;
+                    self.path.begin(&mut slot);
+                    Some(Box::new(slot))
+                }
                 (None, Known::Held(copy)) if copy.is_doubtful => None,
                 (None, Known::Held(copy)) => Some(Box::new(copy.slot.copy())),
             };
@@ -170,7 +204,18 @@ impl Desk {
         let (act, epoch) = match &slot {
             None => (Act::Look, 0),
             Some(slot) => {
-                stored::write(slot, &mut bytes);
+                self.path.write(slot, &mut bytes);
+                let unchanged = bytes == held && expected.is_some();
+                if unchanged && matches!(self.path, Path::Leased(_)) {
+                    // Nothing that is shared was changed, or is needed.
+                    let flight = Flight {
+                        slot: Some(slot.clone()),
+                        bytes,
+                        waiting,
+                    };
+                    self.swapped(flight, expected);
+                    return None;
+                }
                 let act = match bytes == held && expected.is_some() {
                     true => Act::Look,
                     false => Act::Put {
@@ -195,6 +240,15 @@ impl Desk {
 
     /// The store has answered, or `Err`: nothing came.
     pub fn land(&mut self, answer: Result<Outcome, StoreError>, now: Time) {
+        self.take_answer(answer, now);
+        if let Some((version, bytes)) = self.overheard.take() {
+            self.overhear(&version, &bytes, now);
+        }
+        self.hear_all(now);
+        self.share_trip();
+    }
+
+    fn take_answer(&mut self, answer: Result<Outcome, StoreError>, now: Time) {
         let Some(flight) = self.flight.take() else {
             return;
         };
@@ -205,13 +259,14 @@ impl Desk {
                 self.everybody(flight, &Landing::Again);
             }
             Ok(Outcome::Other { version, bytes }) => {
-                let landing = match self.find_other(version, bytes) {
+                let landing = match self.find_other(version, bytes, now) {
                     Ok(()) => Landing::Again,
                     Err(error) => Landing::Failed(error),
                 };
                 self.everybody(flight, &landing);
             }
             Err(error) => {
+                self.shares_from = Some(crate::clock::instant() + leased::AGAIN_AFTER);
                 if let Known::Held(copy) = &mut self.known {
                     copy.is_doubtful = true;
                 } else {
@@ -224,8 +279,11 @@ impl Desk {
 
     fn swapped(&mut self, flight: Flight, version: Version) {
         let landing = match flight.slot {
-            Some(slot) => {
+            Some(mut slot) => {
+                slot.record.note_shared();
                 self.hold(slot, version, flight.bytes);
+                let leased = matches!(self.path, Path::Leased(_));
+                self.has_news |= leased && (self.slot()).is_some_and(|it| it.record.has_changes());
                 Landing::Swapped
             }
             None => {
@@ -285,7 +343,12 @@ impl Desk {
 
     /// # Errors
     /// What the store has cannot be read.
-    fn find_other(&mut self, version: Box<str>, bytes: Vec<u8>) -> Result<(), StoreError> {
+    fn find_other(
+        &mut self,
+        version: Box<str>,
+        bytes: Vec<u8>,
+        now: Time,
+    ) -> Result<(), StoreError> {
         let number = |version: &str| version.parse::<u64>().unwrap_or(u64::MAX);
         if let Known::Held(copy) = &mut self.known
             && (copy.version.as_deref()).is_some_and(|ours| number(&version) < number(ours))
@@ -299,7 +362,10 @@ impl Desk {
         let slot = stored::read(&bytes).map_err(|corrupt| {
             StoreError::Unavailable(format!("a record in it cannot be read: {corrupt}"))
         })?;
-        self.hold(Box::new(slot), Some(version), bytes);
+        match self.path {
+            Path::Strict => self.hold(Box::new(slot), Some(version), bytes),
+            Path::Leased(_) => self.take_over(slot, version, bytes, now),
+        }
         Ok(())
     }
 

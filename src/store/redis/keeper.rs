@@ -6,10 +6,11 @@ use std::{
     time::Duration,
 };
 
-use holdoff_decision::{Nanos, Time};
+use holdoff_decision::{Nanos, Time, tickets::REPLICAS_MAX};
 
 use super::{
     Act, Outcome, PROTECTED, SHARD_KEPT, SHARDS, Shared, StoreError, Version,
+    desk::Path,
     keys::{self, Keys},
     link::Link,
     locked, millis,
@@ -21,6 +22,11 @@ use crate::{
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const SWEEP_EVERY: u32 = 5;
+/// Where changes are told with their bytes.
+const SWEEP_LEASED_EVERY: u32 = 300;
+/// No permit of a replica that is gone lives longer.
+const NUMBER_KEPT: Duration = Duration::from_secs(2 * 86_400);
+const CLAIM_EVERY: u32 = 3_600;
 /// Records that one sweep of one shard loads.
 const SWEPT_MAX: usize = 1_000;
 /// A sweep begins so long before the last one, since a shard's clock may be stepped.
@@ -35,7 +41,11 @@ pub async fn keep(shared: Weak<Shared>) {
         };
         // A look that fails is made again in a second; until then the own clock goes on.
         let _ = strong.look_at_clock().await;
-        if round % SWEEP_EVERY == 0 {
+        let sweep_every = match strong.is_leased() {
+            true => SWEEP_LEASED_EVERY,
+            false => SWEEP_EVERY,
+        };
+        if round % sweep_every == 0 {
             swept = strong.sweep(swept).await;
             let key = permit_key(&strong.link, &strong.keys, strong.permit_key);
             match tokio::time::timeout(LOOK_EVERY, key).await {
@@ -46,6 +56,11 @@ pub async fn keep(shared: Weak<Shared>) {
                 // What fails is done again with the next sweep.
                 Ok(_) | Err(_) => {}
             }
+        }
+        if round % CLAIM_EVERY == CLAIM_EVERY - 1
+            && let Path::Leased(number) = strong.path
+        {
+            strong.keep_number(number).await;
         }
         drop(strong);
         tokio::time::sleep(LOOK_EVERY).await;
@@ -109,7 +124,7 @@ impl Shared {
     }
 
     /// Takes a copy of one record, for those who list.
-    async fn load(self: &Arc<Self>, id: DependencyId) {
+    pub(super) async fn load(self: &Arc<Self>, id: DependencyId) {
         let desk = self.desk(id);
         let joined = {
             let mut at = locked(&desk);
@@ -121,6 +136,16 @@ impl Shared {
             // What came of it is at the desk.
             let _ = joined.landing.await;
         }
+    }
+
+    async fn keep_number(&self, number: u16) {
+        let mut command = ::redis::cmd("PEXPIRE");
+        command
+            .arg(self.keys.replica(number))
+            .arg(millis(NUMBER_KEPT));
+        // It is kept for days, and claimed every hour.
+        let claimed = self.link.command::<bool>(&command);
+        let _ = tokio::time::timeout(LOOK_EVERY, claimed).await;
     }
 
     /// Lets a record live on that must not lapse.
@@ -136,6 +161,32 @@ impl Shared {
             locked(&desk).keep_since(self.clock.now());
         }
     }
+}
+
+/// A number that no other replica has, from 1: `fresh` or one behind it.
+///
+/// # Errors
+/// The store cannot be reached, or all numbers are taken.
+pub async fn replica_number(
+    link: &Link,
+    keys: &Keys,
+    fresh: u64,
+) -> Result<u16, ::redis::RedisError> {
+    let all = u64::from(REPLICAS_MAX);
+    for at in 0..all {
+        let number = 1 + (fresh.wrapping_add(at) % all) as u16;
+        let mut set = ::redis::cmd("SET");
+        set.arg(keys.replica(number)).arg(1).arg("NX");
+        set.arg("PX").arg(millis(NUMBER_KEPT));
+        if let ::redis::Value::Okay = link.command::<::redis::Value>(&set).await? {
+            return Ok(number);
+        }
+    }
+    let what = (
+        ::redis::ErrorKind::Client,
+        "4,095 replicas have been there in two days",
+    );
+    Err(::redis::RedisError::from(what))
 }
 
 /// The key of the fleet's permits: the one that was there first. It is kept for another while.

@@ -4,7 +4,8 @@
 //! prefix{shard}r<id>   a record            prefix{shard}m   what its shard remembers
 //! prefix{shard}q<id>   report sequences    prefix{shard}i   the shard's index
 //! prefix{0}clock       the clock           prefix{shard}c   the channel of its changes
-//! prefix{0}key         the permit key
+//! prefix{0}key         the permit key         prefix{0}n<number>  a replica
+//! prefixt             the channel of what replicas tell each other
 //! ```
 //!
 //! Ids are 16 hexadecimal digits: a keyed hash of namespace and name, each behind its length in
@@ -58,6 +59,21 @@ impl Keys {
 
     pub fn permit_key(&self) -> String {
         format!("{}{{0}}key", self.prefix)
+    }
+
+    /// Claimed by the replica of this number.
+    pub fn replica(&self, number: u16) -> String {
+        format!("{}{{0}}n{number:04x}", self.prefix)
+    }
+
+    /// The channels of all changes, and that of what replicas tell each other.
+    pub fn channels(&self) -> Vec<String> {
+        let changes = (0..SHARDS).map(|shard| format!("{}{{{shard}}}c", self.prefix));
+        changes.chain([self.told()]).collect()
+    }
+
+    pub fn told(&self) -> String {
+        format!("{}t", self.prefix)
     }
 
     pub fn index(&self, shard: u64) -> String {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use ::redis::{ErrorKind, FromRedisValue, ParsingError, RedisResult, Script, Value};
 use holdoff_decision::Time;
 
-use super::{keys::Place, link::Link};
+use super::{desk::Path, keys::Place, link::Link};
 
 static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("swap.lua")));
 
@@ -28,6 +28,8 @@ pub struct Call<'a> {
     pub epoch: u64,
     /// How long the shard's own keys are kept.
     pub shard_kept_for_ms: u64,
+    /// Who tells the others.
+    pub by: Path,
 }
 
 /// What the store says.
@@ -60,6 +62,11 @@ impl Call<'_> {
             true => "",
             false => &self.place.channel,
         };
+        // On the leased path a change is told with its bytes.
+        let (by, whole) = match self.by {
+            Path::Strict => (0, "0"),
+            Path::Leased(replica) => (replica, "1"),
+        };
         let mut call = SWAP.key(&self.place.record);
         call.key(&self.place.shard).key(&self.place.index);
         call.arg(act)
@@ -70,7 +77,8 @@ impl Call<'_> {
             .arg(self.shard_kept_for_ms)
             .arg(self.epoch)
             .arg(told)
-            .arg(&self.place.id);
+            .arg(format!("{}{by:04x}", self.place.id))
+            .arg(whole);
         link.run(&call).await
     }
 }

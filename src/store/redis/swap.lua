@@ -16,7 +16,8 @@
 -- ARGV[6]  how long the shard's own keys are kept, in milliseconds
 -- ARGV[7]  the epoch of the record: one that is made later begins above it
 -- ARGV[8]  the channel of the shard's changes; empty: nobody is told
--- ARGV[9]  what is told there (put, drop)
+-- ARGV[9]  who is told of there, and by whom (put, drop)
+-- ARGV[10] 1: followed by a space, the new version, a space and the new bytes
 --
 -- Returns {1, version, time} where the version was the expected one,
 --         {0, version, time, bytes, epoch} where it was not. Version and bytes are empty where
@@ -59,6 +60,10 @@ else
   end
 end
 if ARGV[8] ~= '' then
-  redis.call('PUBLISH', ARGV[8], ARGV[9])
+  local told = ARGV[9]
+  if ARGV[10] == '1' then
+    told = told .. ' ' .. version .. ' ' .. ARGV[4]
+  end
+  redis.call('PUBLISH', ARGV[8], told)
 end
 return {1, version, now}

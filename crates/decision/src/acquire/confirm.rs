@@ -31,7 +31,7 @@ pub(super) fn confirm(
 ) -> Result<Grant, Denial> {
     let now = context.now;
     let permit = newest(record, ask, *permit, context);
-    if now >= permit.expires || record.tickets.look(permit.serial) != Ticket::Unreported {
+    if now >= permit.expires || record.ticket(permit.serial) != Ticket::Unreported {
         return Err(final_denial(DenialReason::PermitVoid, Facts::None));
     }
     match look_again(policy, record, ask, &permit, context) {
@@ -172,7 +172,7 @@ fn keep(
 
 /// Nothing more can come of this permit.
 fn end(record: &mut Record, permit: &Permit, context: &Context) {
-    record.tickets.settle(permit.serial);
+    record.settle_ticket(permit);
     record.breaker.end_lease(permit.serial, context.now);
     record.forget_permit(permit.serial);
 }

@@ -41,6 +41,25 @@ impl Breaker {
         }
     }
 
+    /// Takes these parts, and the head, from a breaker that another replica has swapped in.
+    /// Evidence is that of one epoch.
+    pub(crate) fn take_core(&mut self, mut other: Self) {
+        if other.epoch != self.epoch {
+            self.forget_evidence();
+        }
+        (self.phase, self.epoch, self.since) = (other.phase, other.epoch, other.since);
+        let (past, leases) = match &mut other.rare {
+            Some(_) => {
+                let past = other.past();
+                (past, std::mem::take(&mut other.rare_mut().leases))
+            }
+            None => Default::default(),
+        };
+        *self.past_mut() = past;
+        self.rare_mut().leases = leases;
+        self.forget_rare(|_| ());
+    }
+
     pub(crate) fn write_evidence(&self, out: &mut Vec<u8>) {
         part(number::DETECTOR, &self.detector, &Detector::default(), out);
         part(number::RECENT, &self.recent, &Sketch::default(), out);

@@ -82,9 +82,13 @@ impl Record {
 
     /// Appends the core alone: at most 1 KiB with 64 probes out, and the words of an operator.
     pub fn write_core(&self, out: &mut Vec<u8>) {
+        self.write_core_as_of(self.touched, out);
+    }
+
+    pub(super) fn write_core_as_of(&self, touched: Time, out: &mut Vec<u8>) {
         out.push(VERSION);
         self.breaker.write(out);
-        self.touched.write(out);
+        touched.write(out);
         self.breaker.write_core(out);
         if let Some(rare) = &self.rare {
             write_part(part::ORDER, &rare.order, &None, out);

@@ -118,6 +118,9 @@ impl Record {
 
     /// Notes the mean latency of so many successes that one client counted.
     pub(crate) fn note_mean_latency(&mut self, mean: Nanos, successes: u32) {
+        if self.was_told_the_ramp() {
+            return;
+        }
         let ramp = (self.rare.as_mut()).and_then(|rare| rare.ramp.as_mut());
         match (ramp, self.breaker.phase) {
             (Some(ramp), Phase::Closed) => {
@@ -132,6 +135,9 @@ impl Record {
 
     /// Notes how attempts ended for the throughput, or for the ramp.
     pub(crate) fn note_ended(&mut self, counts: Counts, latency: Option<Nanos>, now: Time) {
+        if self.was_told_the_ramp() {
+            return;
+        }
         let successes = counts.calls.saturating_sub(counts.failures);
         let latency = latency.filter(|_| counts.failures == 0);
         let ramp = (self.rare.as_mut()).and_then(|rare| rare.ramp.as_mut());

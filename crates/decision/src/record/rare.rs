@@ -5,7 +5,7 @@
 //! success touch none of it, unless the policy limits the rate. It is freed by
 //! [`Record::advance`] only, so that a step may put in and take out as it likes.
 
-use super::{Change, Override, Record};
+use super::{Change, Override, Record, replica::Replica};
 use crate::{
     Nanos, Time,
     bytes::fields,
@@ -40,6 +40,8 @@ pub(super) struct Rare {
     /// Under a policy that limits the rate.
     pub rate: Rate,
     pub silence: SilentSecond,
+    /// Where several replicas have this record.
+    pub replica: Option<Box<Replica>>,
 }
 
 /// The second of the last silence, and how much of it has counted.
@@ -61,6 +63,7 @@ impl Rare {
             && self.changes.is_empty()
             && self.rate.is_unused()
             && self.silence == SilentSecond::default()
+            && self.replica.is_none()
     }
 }
 
@@ -210,6 +213,9 @@ impl Record {
             if replays.is_empty() {
                 rare.replays = None;
             }
+        }
+        if let Some(replica) = &mut rare.replica {
+            replica.forget_old(now);
         }
         if self.touched.since(rare.held_until) >= CLOCK_MAY_GO_BACK {
             rare.held_until = Time::ORIGIN;

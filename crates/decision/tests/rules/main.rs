@@ -16,6 +16,7 @@ mod fleet;
 mod properties;
 mod ramp_cases;
 mod ramp_herd;
+mod replicas;
 mod report_cases;
 mod silence_and_tallies;
 mod simulation;

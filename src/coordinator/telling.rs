@@ -1,0 +1,84 @@
+//! What changed in a record is told: to the data directory, to events and to watchers, also where
+//! another replica changed it.
+
+use std::sync::{Arc, PoisonError};
+
+use holdoff_decision::{Time, record::Change};
+
+use super::{Coordinator, Event, Who, events, restore};
+use crate::{
+    clock, durable,
+    permit::DependencyId,
+    store::{Run, Slot, Store, Told},
+    telemetry::Counter,
+};
+
+impl<S: Store> Coordinator<S> {
+    /// Tells what other replicas do to those who listen here.
+    pub fn follow_store(self: &Arc<Self>) {
+        let this = Arc::downgrade(self);
+        self.store.tell(Told(Box::new(move |id, slot| {
+            if let Some(this) = this.upgrade() {
+                this.tell_news(id, slot);
+            }
+        })));
+    }
+
+    fn tell_news(&self, id: DependencyId, slot: &mut Slot) {
+        let now = self.clock.now();
+        let held = Some(slot.record.held_until()).filter(|until| now < *until);
+        self.note_expiry(held, id);
+        self.note_expiry(slot.record.order().and_then(|order| order.expires), id);
+        self.tell_changes(id, slot, Who::Nobody, now);
+        self.watchers.changed(id, &slot.name);
+    }
+
+    /// Tells what has changed in a record: to the data directory, to events and to watchers.
+    /// Called while the record is held, so that its changes are told in their order.
+    pub(super) fn tell_changes(&self, id: DependencyId, slot: &mut Slot, who: Who<'_>, now: Time) {
+        let waits = match slot.notes.run() {
+            Run::Rehearsal => true,
+            // It is told when it is the fleet's.
+            Run::InPlace => slot.record.is_unshared(),
+            Run::Counts => false,
+        };
+        if waits || !slot.record.has_changes() {
+            return;
+        }
+        self.keep(slot, now);
+        for change in slot.record.take_changes() {
+            self.count_change(slot, &change);
+            if let Change::Held(_) = change {
+                self.note_expiry(Some(slot.record.held_until()), id);
+            }
+            if let Some(shadow) = slot.shadow_mut() {
+                shadow.judge.note_live(&change, now);
+            }
+            self.hand_over(events::of_change(slot, change, who, clock::to_wall(now)));
+        }
+        self.watchers.changed(id, &slot.name);
+    }
+
+    /// Hands what is to outlive the process to the data directory.
+    pub(super) fn keep(&self, slot: &Slot, now: Time) {
+        if slot.notes.run() == Run::Rehearsal {
+            return;
+        }
+        let key = durable::Key::new(slot.name.namespace.as_str(), &*slot.name.dependency);
+        self.durable
+            .checkpoint(key, restore::kept_of(&slot.record, &self.clock, now));
+    }
+
+    pub(super) fn hand_over(&self, event: Event) {
+        if !self.events.hand_over(event) {
+            self.telemetry.add(Counter::EventsLost);
+        }
+    }
+
+    pub(super) fn note_expiry(&self, expires: Option<Time>, id: DependencyId) {
+        if let Some(expires) = expires {
+            let mut expiries = self.expiries.lock().unwrap_or_else(PoisonError::into_inner);
+            expiries.insert((expires, id));
+        }
+    }
+}
