@@ -7,6 +7,7 @@ mod candidates;
 mod checked_policy;
 mod checks;
 mod counting;
+pub mod degraded;
 pub mod events;
 mod inquiry;
 mod listing;
@@ -57,7 +58,7 @@ use crate::{
     entropy::Entropy,
     permit::{DependencyId, PermitCodec, Read},
     recording::Recorder,
-    store::{Seed, Slot, Store, StoreError, by_here},
+    store::{Run, Seed, Slot, Store, StoreError, by_here},
     telemetry::{Counter, Telemetry},
 };
 
@@ -144,6 +145,7 @@ impl<S: Store> Coordinator<S> {
             priority: inquiry.priority,
         };
         let asked = ask;
+        let mut degraded = false;
         let reach = |slot: &Slot| {
             let (policy, now) = (&slot.policy, context.now);
             reach_of_ask(
@@ -156,6 +158,7 @@ impl<S: Store> Coordinator<S> {
         };
         let answer = self
             .transact(id, inquiry.key, context.now, reach, |slot| {
+                degraded = slot.notes.run() == Run::Alone;
                 if slot
                     .policy
                     .rate
@@ -189,7 +192,14 @@ impl<S: Store> Coordinator<S> {
             .as_ref()
             .ok()
             .map(|grant| self.permits.write(id, &grant.permit));
-        Ok(Decision { answer, permit })
+        if degraded {
+            self.telemetry.add(Counter::Degraded);
+        }
+        Ok(Decision {
+            answer,
+            permit,
+            degraded,
+        })
     }
 
     /// Takes reports, in order. `sequence` 0: they are not numbered.
@@ -400,7 +410,7 @@ impl<S: Store> Coordinator<S> {
                     if slot.generation != generation {
                         self.refresh(slot, generation)?;
                     }
-                    Ok(rule(slot))
+                    Ok(self.within_part(slot, now, &mut rule))
                 },
             )
             .await

@@ -65,6 +65,8 @@ pub enum EventKind {
     CandidateDropped,
     CandidatePromoted,
     CandidateTripped,
+    StoreAway,
+    StoreBack,
 }
 
 /// See the module.

@@ -39,7 +39,7 @@ impl<S: Store> Coordinator<S> {
         let waits = match slot.notes.run() {
             Run::Rehearsal => true,
             // It is told when it is the fleet's.
-            Run::InPlace => slot.record.is_unshared(),
+            Run::InPlace | Run::Alone => slot.record.is_unshared(),
             Run::Counts => false,
         };
         if waits || !slot.record.has_changes() {

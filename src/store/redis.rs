@@ -4,13 +4,15 @@
 //! keeps a copy of what it uses (`desk`). On the *strict* path rules are rehearsed on it; what they
 //! made of it is swapped in by whoever was first, and the others begin again with that. On the
 //! *leased* path what needs no other replica is decided on the copy in place (`decide`); what is
-//! shared of it is swapped, and the rest is told (`feed`). What needs the fleet is not decided while
-//! the store does not answer (`guard`).
+//! shared of it is swapped, and the rest is told (`feed`). While the store does not answer
+//! (`guard`), each replica decides alone from its copies, and what happened then is taken into the
+//! store when it is back (`desk::alone`).
 //!
 //! Flights run on the runtime that connected, not on their callers': a caller that hangs up
 //! ends no swap that others wait for.
 
 pub mod address;
+mod asking;
 mod count;
 mod decide;
 mod desk;
@@ -23,7 +25,7 @@ mod script;
 
 use std::{
     hash::BuildHasherDefault,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicU32},
     time::Duration,
 };
 
@@ -36,16 +38,19 @@ use self::{
     count::Count,
     desk::{Departure, Desk, GROUPED_FOR, Joined, Landing, Lifetimes, Path},
     feed::Feed,
-    guard::{Ended, Guard},
-    keys::{Keys, Place, SHARDS},
+    guard::{By, Ended, Guard, Pass, Triers},
+    keys::{Keys, SHARDS},
     link::Link,
     script::{Act, Call, Outcome, Reply, Version},
 };
 use super::{
-    Name, Seed, Slot, Store, StoreError, Told, memory::AlreadyUniform, sequences::Seen, stored,
+    Name, Seed, Slot, Standing, Store, StoreError, Told, memory::AlreadyUniform, sequences::Seen,
+    stored,
 };
 use crate::{clock::FleetClock, permit::DependencyId};
 
+/// Why a store that is away was not asked.
+const NOT_ASKED: &str = "it did not answer lately";
 /// Swaps that one rule may lose before it is refused.
 const TRIES: u32 = 100;
 /// Records that nobody drops are renewed long before it, by every replica that knows them.
@@ -54,6 +59,9 @@ const PROTECTED: Duration = Duration::from_secs(7 * 86_400);
 const SHARD_KEPT: Duration = Duration::from_secs(30 * 86_400);
 /// Report numbers of an instance that is silent.
 const SEQUENCE_KEPT: Duration = Duration::from_secs(3_600);
+
+/// Numbers of reports that wait for the store; the others are known here alone.
+const UNSENT_MAX: usize = 4_096;
 
 /// How a store is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,8 +95,16 @@ struct Shared {
     keys: Keys,
     timing: Timing,
     clock: Arc<FleetClock>,
-    /// One a shard: the masters of a cluster fail alone.
+    /// One; in a cluster one a shard, since its masters fail alone.
     guards: Vec<Guard>,
+    /// This replica's, for what it gives out by itself.
+    number: u16,
+    /// Replicas that are there, this one included; 0: not known yet.
+    replicas: AtomicU32,
+    /// Numbers of reports that were noted while the store was away.
+    unsent: Mutex<Vec<(u64, u64)>>,
+    /// Its own, in [0, 1): spreads what all replicas do.
+    unit: f64,
     desks: Desks,
     count: Count,
     home: Handle,
@@ -131,15 +147,14 @@ impl RedisStore {
         let permit_key = keeper::permit_key(&link, &keys, fresh_permit_key).await;
         // A place to begin at; the store tells which number is free.
         let [a, b, c, d, e, f, g, h, ..] = fresh_permit_key;
-        let first_half = [a, b, c, d, e, f, g, h];
+        let fresh = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+        let number = keeper::replica_number(&link, &keys, fresh).await;
+        let number = number.map_err(failed)?;
         let path = match decisions {
             Decisions::Strict => Path::Strict,
-            Decisions::Leased => {
-                let number =
-                    keeper::replica_number(&link, &keys, u64::from_le_bytes(first_half)).await;
-                Path::Leased(number.map_err(failed)?)
-            }
+            Decisions::Leased => Path::Leased(number),
         };
+        let unit = (fresh >> 11) as f64 / (1_u64 << 53) as f64;
         let clock = Arc::new(FleetClock::new());
         let now = clock.own();
         let mut shared = Shared {
@@ -147,7 +162,18 @@ impl RedisStore {
             link,
             keys,
             timing,
-            guards: (0..SHARDS).map(|_| Guard::new(now)).collect(),
+            guards: match address.kind() {
+                address::Kind::Cluster => (0..SHARDS)
+                    .map(|_| Guard::new(Triers::All, unit, now))
+                    .collect(),
+                address::Kind::One | address::Kind::Sentinels { .. } => {
+                    vec![Guard::new(Triers::Keeper, unit, now)]
+                }
+            },
+            number,
+            replicas: AtomicU32::new(0),
+            unsent: Mutex::default(),
+            unit,
             clock,
             desks: DashMap::default(),
             count: Count::default(),
@@ -159,6 +185,10 @@ impl RedisStore {
         };
         let first = shared.look_at_clock().await;
         shared.was_empty = !first.map_err(|error| format!("the store {address}: {error}"))?;
+        shared
+            .show_oneself(By::Question)
+            .await
+            .map_err(|error| format!("the store {address}: {error}"))?;
         let shared = Arc::new(shared);
         tokio::spawn(keeper::keep(Arc::downgrade(&shared)));
         if shared.is_leased() {
@@ -180,8 +210,7 @@ impl RedisStore {
 
     /// Whether the store did not answer lately: for any of its shards.
     pub fn is_away(&self) -> bool {
-        let now = self.shared.clock.own();
-        self.shared.guards.iter().any(|guard| guard.is_open(now))
+        self.shared.is_away()
     }
 
     /// What an operator should know of how the store is set up.
@@ -215,49 +244,17 @@ impl Shared {
         }
     }
 
+    fn keep_sequence(&self, instance: u64, sequence: u64) {
+        let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
+        if unsent.len() < UNSENT_MAX {
+            unsent.push((instance, sequence));
+        }
+    }
+
     fn lifetimes(&self) -> Lifetimes {
         Lifetimes {
             usual_ms: millis(self.timing.kept_for),
             protected_ms: millis(PROTECTED),
-        }
-    }
-
-    /// Asks the store once.
-    async fn ask(
-        &self,
-        place: &Place,
-        expected: &Version,
-        act: &Act,
-        epoch: u64,
-    ) -> Result<Reply, StoreError> {
-        let away = |why: String| StoreError::Unavailable(why);
-        let guard = &self.guards[(place.number % SHARDS) as usize];
-        let pass = guard
-            .enter(self.clock.own())
-            .ok_or_else(|| away("it did not answer lately".to_owned()))?;
-        let call = Call {
-            place,
-            expected,
-            act,
-            epoch,
-            shard_kept_for_ms: millis(SHARD_KEPT),
-            by: self.path,
-        };
-        let within = self.timing.answer_within;
-        let answer = tokio::time::timeout(within, call.run(&self.link)).await;
-        let ended = match &answer {
-            Ok(Ok(_)) => Ended::Answered,
-            Ok(Err(error)) if script::is_refusal(error) => Ended::Answered,
-            Ok(Err(_)) | Err(_) => Ended::Failed,
-        };
-        guard.leave(pass, ended, self.clock.own());
-        match answer {
-            Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(error)) => Err(away(error.to_string())),
-            Err(_) => {
-                self.link.nothing_came().await;
-                Err(away(format!("no answer within {within:?}")))
-            }
         }
     }
 
@@ -308,34 +305,26 @@ async fn fly(shared: Arc<Shared>, id: DependencyId, desk: Arc<Mutex<Desk>>, firs
         let reply = shared.ask(&place, expected, act, *epoch).await;
         let mut at = locked(&desk);
         let now = shared.clock.now();
-        at.land(reply.map(|reply| reply.outcome), now);
+        match reply {
+            Err(StoreError::Unavailable(why)) if why == NOT_ASKED => {
+                at.stay(StoreError::Unavailable(why), now);
+            }
+            reply => at.land(reply.map(|reply| reply.outcome), now),
+        }
         shared.count.note(id, at.slot().map(|slot| &slot.name));
         shared.tell_news(id, &mut at);
         next = at.depart(shared.lifetimes(), now);
     }
 }
 
-impl Store for RedisStore {
-    async fn transact<R: Send>(
-        &self,
-        id: DependencyId,
-        namespace: &str,
-        seed: impl FnOnce(u64) -> Result<Seed, StoreError> + Send,
-        reach: impl Fn(&Slot) -> Reach + Send,
-        rule: impl FnMut(&mut Slot) -> R + Send,
-    ) -> Result<R, StoreError> {
-        self.decide(id, namespace, seed, reach, rule).await
-    }
-
-    async fn note_sequence(
+impl RedisStore {
+    /// As [`Store::note_sequence`], in the store.
+    async fn note_there(
         &self,
         instance: u64,
         sequence: u64,
         now: Time,
     ) -> Result<bool, StoreError> {
-        if self.shared.is_leased() {
-            return Ok(self.shared.feed.note_sequence(instance, sequence, now));
-        }
         let place = self.shared.keys.sequence(instance);
         // Most instances have sent a report before, so what they have is asked for first.
         let mut expected: Version = Some("?".into());
@@ -363,10 +352,56 @@ impl Store for RedisStore {
         let lost = format!("others were faster {TRIES} times");
         Err(StoreError::Unavailable(lost))
     }
+}
+
+impl Store for RedisStore {
+    async fn transact<R: Send>(
+        &self,
+        id: DependencyId,
+        namespace: &str,
+        seed: impl FnOnce(u64) -> Result<Seed, StoreError> + Send,
+        reach: impl Fn(&Slot) -> Reach + Send,
+        rule: impl FnMut(&mut Slot) -> R + Send,
+    ) -> Result<R, StoreError> {
+        self.decide(id, namespace, seed, reach, rule).await
+    }
+
+    async fn note_sequence(
+        &self,
+        instance: u64,
+        sequence: u64,
+        now: Time,
+    ) -> Result<bool, StoreError> {
+        if self.shared.is_leased() {
+            return Ok(self.shared.feed.note_sequence(instance, sequence, now));
+        }
+        if !self.shared.feed.note_here(instance, sequence, now) {
+            return Ok(false);
+        }
+        match self.note_there(instance, sequence, now).await {
+            Ok(is_new) => Ok(is_new),
+            Err(_) => {
+                // Alone; the store is told when it is back.
+                self.shared.keep_sequence(instance, sequence);
+                Ok(true)
+            }
+        }
+    }
 
     fn tell(&self, told: Told) {
         // The first who asked is the coordinator of this store.
         let _ = self.shared.told.set(told);
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        Some(Standing {
+            is_away: self.shared.is_away(),
+            replicas: self.shared.known_replicas(),
+        })
+    }
+
+    async fn confirm(&self) -> Result<(), StoreError> {
+        self.shared.show_oneself(By::Question).await
     }
 
     fn remembers(&self) -> bool {
@@ -389,7 +424,7 @@ impl Store for RedisStore {
         let mut gone = Vec::new();
         for desk in &self.shared.desks {
             let (id, at) = (*desk.key(), locked(desk.value()));
-            if !at.is_idle() {
+            if !at.is_idle() || at.is_alone() {
                 continue;
             }
             match at.slot() {
@@ -437,7 +472,7 @@ impl Store for RedisStore {
     }
 }
 
-fn locked(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
+fn locked<T>(desk: &Mutex<T>) -> MutexGuard<'_, T> {
     desk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

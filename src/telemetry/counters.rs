@@ -50,6 +50,7 @@ pub enum Counter {
     CertificateReload,
     CertificateReloadRefused,
     HandshakeFailed,
+    Degraded,
 }
 
 /// What was granted.
@@ -195,7 +196,7 @@ const SIGNALS: [(Signal, &str); 2] = [(Signal::Metrics, "metrics"), (Signal::Tra
 const EXPORTS: [(Export, &str); 2] = [(Export::Sent, "sent"), (Export::Failed, "failed")];
 
 /// Counters without labels.
-const ALONE: [(Counter, &Metric); 13] = [
+const ALONE: [(Counter, &Metric); 14] = [
     (Counter::Promised, &table::CALENDAR_PROMISES),
     (Counter::Tally, &table::TALLIES),
     (Counter::ShadowTrip, &table::SHADOW_TRIPS),
@@ -209,6 +210,7 @@ const ALONE: [(Counter, &Metric); 13] = [
     (Counter::EventsLost, &table::EVENTS_LOST),
     (Counter::RecordingLost, &table::RECORDING_LOST),
     (Counter::HandshakeFailed, &table::HANDSHAKES_FAILED),
+    (Counter::Degraded, &table::DECISIONS_DEGRADED),
 ];
 
 /// Counters with one label; those of one metric stand together.
@@ -264,7 +266,7 @@ const TRIPPED: usize = TRANSITION + STATES.len() * STATES.len();
 const EXPORTED: usize = TRIPPED + TRIPS.len();
 const SINGLE: usize = EXPORTED + SIGNALS.len() * EXPORTS.len();
 /// How many counters there are.
-pub(super) const COUNT: usize = SINGLE + 31;
+pub(super) const COUNT: usize = SINGLE + 32;
 
 /// A place below [`COUNT`]; the match is exhaustive so that none is forgotten.
 pub(super) const fn place(counter: Counter) -> usize {
@@ -309,6 +311,7 @@ pub(super) const fn place(counter: Counter) -> usize {
         Counter::CertificateReload => SINGLE + 28,
         Counter::CertificateReloadRefused => SINGLE + 29,
         Counter::HandshakeFailed => SINGLE + 30,
+        Counter::Degraded => SINGLE + 31,
     }
 }
 

@@ -32,6 +32,7 @@ mod service_manager;
 mod sessions;
 mod shared_store;
 mod store_contract;
+mod store_faults;
 mod stores;
 mod tallies;
 mod telemetry;

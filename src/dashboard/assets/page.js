@@ -92,6 +92,7 @@ live.addEventListener('stale', ({detail}) => {
 
 live.addEventListener('beat', ({detail}) => {
   document.getElementById('undurable').hidden = detail.durable;
+  document.getElementById('alone').hidden = !detail.alone;
 });
 
 live.addEventListener('rows', ({detail}) => {

@@ -126,6 +126,11 @@ impl Feed {
         is_new
     }
 
+    /// Notes a numbered report, and tells nobody.
+    pub fn note_here(&self, instance: u64, sequence: u64, now: Time) -> bool {
+        self.sequences.note(instance, sequence, now)
+    }
+
     fn outgoing(&self) -> std::sync::MutexGuard<'_, Outgoing> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -281,6 +286,10 @@ impl Shared {
     }
 
     async fn tell_others(self: &Arc<Self>, round: u64) {
+        if self.is_away() {
+            // It is told when the store is back.
+            return;
+        }
         let with_successes = round.is_multiple_of(SUCCESSES_EVERY);
         let (listed, sequences) = {
             let mut outgoing = self.feed.outgoing();

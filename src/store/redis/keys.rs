@@ -5,6 +5,7 @@
 //! prefix{shard}q<id>   report sequences    prefix{shard}i   the shard's index
 //! prefix{0}clock       the clock           prefix{shard}c   the channel of its changes
 //! prefix{0}key         the permit key         prefix{0}n<number>  a replica
+//! prefix{0}alive       the replicas that are there
 //! prefixt             the channel of what replicas tell each other
 //! ```
 //!
@@ -59,6 +60,11 @@ impl Keys {
 
     pub fn permit_key(&self) -> String {
         format!("{}{{0}}key", self.prefix)
+    }
+
+    /// The replicas that are there, by the fleet's time in milliseconds.
+    pub fn alive(&self) -> String {
+        format!("{}{{0}}alive", self.prefix)
     }
 
     /// Claimed by the replica of this number.

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use super::{Record, State, part};
 use crate::{
     Nanos, Outcome, OutcomeKind, Permit, Policy, Tally, Time,
+    alone::Alone,
     breaker::{Breaker, Phase, Verdict},
     budget::Budget,
     bytes::{fields, part as write_part},
@@ -40,10 +41,14 @@ const FORGET_EVERY: Nanos = Nanos::from_secs(1);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Replica {
     /// The epoch and the hold as they were shared last.
-    epoch: u64,
-    held_until: Time,
-    /// First attempts that the shared budget has not got.
-    undeposited: Budget,
+    pub(super) epoch: u64,
+    pub(super) held_until: Time,
+    /// First attempts that the shared budget has not got, and retries that were promised alone.
+    pub(super) owed: Budget,
+    /// What of them was sent and may have arrived.
+    pub(super) doubted: Budget,
+    /// While the store is away.
+    pub(super) alone: Option<Box<Alone>>,
     gathered: Summary,
     /// Permits of other replicas that were reported.
     others: BTreeMap<u64, Reported>,
@@ -125,6 +130,7 @@ impl Replica {
         if now >= self.forget_at {
             self.forget_at = now + FORGET_EVERY;
             self.others.retain(|_, word| now < word.expires);
+            self.gathered.reported.retain(|_, word| now < word.expires);
         }
     }
 }
@@ -141,11 +147,11 @@ impl Record {
         }));
     }
 
-    fn replica(&self) -> Option<&Replica> {
+    pub(super) fn replica(&self) -> Option<&Replica> {
         self.rare.as_ref()?.replica.as_deref()
     }
 
-    fn replica_mut(&mut self) -> Option<&mut Replica> {
+    pub(super) fn replica_mut(&mut self) -> Option<&mut Replica> {
         self.rare.as_mut()?.replica.as_deref_mut()
     }
 
@@ -169,7 +175,8 @@ impl Record {
         let (epoch, held_until) = (self.breaker.epoch, self.held_until());
         if let Some(replica) = self.replica_mut() {
             (replica.epoch, replica.held_until) = (epoch, held_until);
-            replica.undeposited = Budget::default();
+            replica.owed = Budget::default();
+            replica.doubted = Budget::default();
         }
     }
 
@@ -183,7 +190,7 @@ impl Record {
     /// Whether first attempts of here are missing where others ask for retries.
     pub fn owes_deposits(&self, now: Time) -> bool {
         self.replica()
-            .is_some_and(|replica| replica.undeposited.bucket > 0)
+            .is_some_and(|replica| replica.owed.bucket > 0)
             && !self.budget.is_idle(now)
     }
 
@@ -193,7 +200,7 @@ impl Record {
             return false;
         };
         let (base, base_held) = (replica.epoch, replica.held_until);
-        let undeposited = replica.undeposited.clone();
+        let owed = replica.owed.clone();
         let own_trip = self.breaker.epoch > base && shared.breaker.epoch == base;
         let own_hold = self.held_until() != base_held;
         let before = (self.breaker.epoch, self.held_until(), self.order().cloned());
@@ -204,7 +211,7 @@ impl Record {
         let callers = self.budget.callers.take();
         self.budget = std::mem::take(&mut shared.budget);
         self.budget.callers = callers;
-        self.budget.deposit_all(&policy.budget, &undeposited, now);
+        self.budget.add_all(&policy.budget, &owed, now);
         let held_until = match own_hold {
             true => self.held_until().max(shared.held_until()),
             false => shared.held_until(),
@@ -251,12 +258,15 @@ impl Record {
         if self.replica().is_none() {
             return self.budget.deposit(policy, count, now);
         }
+        if self.deposit_alone(policy, count, now) {
+            return;
+        }
         // Into the bucket in which they were made: another replica's clock may be a little ahead.
         let mut made = Budget::default();
         made.deposit(policy, count, now);
-        self.budget.deposit_all(policy, &made, now);
+        self.budget.add_all(policy, &made, now);
         if let Some(replica) = self.replica_mut() {
-            replica.undeposited.deposit_all(policy, &made, now);
+            replica.owed.add_all(policy, &made, now);
         }
     }
 
@@ -265,6 +275,9 @@ impl Record {
         let Some(replica) = self.replica().filter(|_| !self.tickets.are_of(serial)) else {
             return self.tickets.look(serial);
         };
+        if let Some(known) = self.former_ticket(serial) {
+            return known;
+        }
         let bit = 1_u64 << (serial % 64);
         match replica.others.get(&(serial / 64)) {
             Some(word) if word.followed & bit != 0 => Ticket::Followed,
@@ -298,6 +311,9 @@ impl Record {
     }
 
     fn note_reported(&mut self, number: u64, word: Reported) {
+        if self.note_former(number, (word.reported, word.followed)) {
+            return;
+        }
         if self.tickets.are_of(number.saturating_mul(64)) {
             for bit in (0..64).filter(|bit| word.reported & 1 << bit != 0) {
                 match word.followed & 1 << bit {
