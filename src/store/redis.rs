@@ -49,8 +49,8 @@ use super::{
 };
 use crate::{clock::FleetClock, permit::DependencyId};
 
-/// Why a store that is away was not asked.
-const NOT_ASKED: &str = "it did not answer lately";
+/// How it begins why a store was not asked.
+const NOT_ASKED: &str = "it was not asked";
 /// Swaps that one rule may lose before it is refused.
 const TRIES: u32 = 100;
 /// Records that nobody drops are renewed long before it, by every replica that knows them.
@@ -306,7 +306,7 @@ async fn fly(shared: Arc<Shared>, id: DependencyId, desk: Arc<Mutex<Desk>>, firs
         let mut at = locked(&desk);
         let now = shared.clock.now();
         match reply {
-            Err(StoreError::Unavailable(why)) if why == NOT_ASKED => {
+            Err(StoreError::Unavailable(why)) if why.starts_with(NOT_ASKED) => {
                 at.stay(StoreError::Unavailable(why), now);
             }
             reply => at.land(reply.map(|reply| reply.outcome), now),

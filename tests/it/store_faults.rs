@@ -23,7 +23,7 @@ const ROUNDS: usize = 24;
 const LOST: u64 = 4;
 
 /// One way for a store to be away.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 enum Fault {
     /// `kill -9`, and an empty one in its place.
     Killed,
@@ -79,16 +79,19 @@ fn connections(server: &Server) -> usize {
     told.lines().count() - 1
 }
 
-async fn holds_through(fault: Fault, make: Make) {
+async fn holds_through(name: &str, fault: Fault, make: Make) {
     for path in [Decisions::Strict, Decisions::Leased] {
         let mut pair = Pair::start(make, path).await;
         fault.begin(&mut pair);
         pair.until_alone().await;
         pair.endure(ROUNDS).await;
+        pair.keep_to_the_budget().await;
+        pair.trip_at_the_first().await;
         fault.end(&mut pair, make);
         let took = pair.return_to_the_fleet(LOST).await;
+        pair.the_trip_is_the_fleets().await;
         pair.one_probe_at_most().await;
-        let what = format!("{fault:?}, {path:?}, back after {took:?}");
+        let what = format!("{name}, {path:?}, back after {took:?}");
         pair.was_answered_in_time(&what);
         let most = match path {
             Decisions::Strict => 2,
@@ -114,12 +117,12 @@ async fn are_closed_but(server: &Server, most: usize, what: &str) {
 
 #[tokio::test]
 async fn rd1_a_store_that_is_killed() {
-    holds_through(Fault::Killed, Make::Redis).await;
+    holds_through("killed", Fault::Killed, Make::Redis).await;
 }
 
 #[tokio::test]
 async fn rd2_a_store_that_is_paused() {
-    holds_through(Fault::Paused, Make::Valkey).await;
+    holds_through("paused", Fault::Paused, Make::Valkey).await;
 }
 
 #[tokio::test]
@@ -128,7 +131,7 @@ async fn rd3_a_way_that_swallows_all() {
         to_store: true,
         to_replica: true,
     };
-    holds_through(Fault::Way(both), Make::Redis).await;
+    holds_through("swallows all", Fault::Way(both), Make::Redis).await;
 }
 
 #[tokio::test]
@@ -137,7 +140,7 @@ async fn rd3_a_way_that_swallows_questions() {
         to_store: true,
         to_replica: false,
     };
-    holds_through(Fault::Way(questions), Make::Valkey).await;
+    holds_through("swallows questions", Fault::Way(questions), Make::Valkey).await;
 }
 
 #[tokio::test]
@@ -146,39 +149,39 @@ async fn rd3_a_way_that_swallows_answers() {
         to_store: false,
         to_replica: true,
     };
-    holds_through(Fault::Way(answers), Make::Redis).await;
+    holds_through("swallows answers", Fault::Way(answers), Make::Redis).await;
 }
 
 #[tokio::test]
 async fn rd4_a_way_that_is_half_a_second_long() {
     let slow = || Way::Slow(Duration::from_millis(500));
-    holds_through(Fault::Way(slow), Make::Valkey).await;
+    holds_through("half a second", Fault::Way(slow), Make::Valkey).await;
 }
 
 #[tokio::test]
 async fn rd5_a_store_that_talks_nonsense() {
-    holds_through(Fault::Way(|| Way::Garbage), Make::Redis).await;
+    holds_through("nonsense", Fault::Way(|| Way::Garbage), Make::Redis).await;
 }
 
 #[tokio::test]
 async fn rd5_a_store_that_stops_within_a_word() {
-    holds_through(Fault::Way(|| Way::Truncate), Make::Valkey).await;
+    holds_through("truncated", Fault::Way(|| Way::Truncate), Make::Valkey).await;
 }
 
 #[tokio::test]
 async fn rd7_a_store_whose_memory_is_full() {
-    holds_through(Fault::Full, Make::Redis).await;
+    holds_through("full", Fault::Full, Make::Redis).await;
 }
 
 #[tokio::test]
 async fn rd9_a_store_that_only_reads() {
-    holds_through(Fault::ReadOnly, Make::Valkey).await;
+    holds_through("read-only", Fault::ReadOnly, Make::Valkey).await;
 }
 
 #[tokio::test]
 async fn rd9_a_store_that_is_loading() {
     let loading = || Way::Refuse("LOADING Redis is loading the dataset in memory");
-    holds_through(Fault::Way(loading), Make::Redis).await;
+    holds_through("loading", Fault::Way(loading), Make::Redis).await;
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ impl Shared {
         let away = |why: String| StoreError::Unavailable(why);
         let pass = guard
             .enter(by, self.clock.own())
-            .ok_or_else(|| away(NOT_ASKED.to_owned()))?;
+            .ok_or_else(|| away(format!("{NOT_ASKED}: it did not answer lately")))?;
         let within = match pass {
             Pass::Call => guard.patience(self.timing.answer_within),
             Pass::Probe(_) => self.timing.answer_within,
@@ -73,6 +73,9 @@ impl Shared {
         }
         match answer {
             Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) if error.is_connection_refusal() => {
+                Err(away(format!("{NOT_ASKED}: {error}")))
+            }
             Ok(Err(error)) => Err(away(error.to_string())),
             Err(_) => Err(away(format!("no answer within {within:?}"))),
         }

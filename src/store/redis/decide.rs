@@ -73,6 +73,7 @@ impl RedisStore {
                     }
                     let how = self.shared.alone(id, been.doubted);
                     if let Some(result) = at.apply_alone(how, &mut rule) {
+                        self.shared.tell_news(id, &mut at);
                         return Ok(result);
                     }
                     // Somebody else is on the way; it lands soon.
@@ -110,6 +111,7 @@ impl RedisStore {
             {
                 let how = shared.alone(id, been.doubted);
                 if let Some(result) = at.apply_alone(how, &mut *rule) {
+                    shared.tell_news(id, at);
                     return Ok(Way::Decided(result));
                 }
             }

@@ -136,7 +136,8 @@ pub fn is_refusal(error: &::redis::RedisError) -> bool {
         ErrorKind::Server(_) | ErrorKind::Extension => {
             // What fails within a script is told behind the script's own word.
             let told = error.to_string();
-            !AWAY.iter().any(|word| told.contains(word))
+            let code = error.code().unwrap_or_default();
+            !AWAY.iter().any(|word| code == *word || told.contains(word))
         }
         ErrorKind::UnexpectedReturnType => true,
         _ => false,

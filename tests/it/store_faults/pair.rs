@@ -10,8 +10,8 @@ use std::{
 use holdoff::store::redis::Decisions;
 use holdoff_client::proto::{
     AcquireRequest, AcquireResponse, Caller, DenialReason, Outcome, OutcomeKind, OverrideKind,
-    PermitResult, Previous, ReportEntry, ReportReason, ReportRequest, Safety, SetOverrideRequest,
-    acquire_response::Verdict, previous::MadeUnder, report_entry::Entry,
+    PermitResult, PlanCheckRequest, Previous, ReportEntry, ReportReason, ReportRequest, Safety,
+    SetOverrideRequest, acquire_response::Verdict, previous::MadeUnder, report_entry::Entry,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::Code;
@@ -40,7 +40,12 @@ namespaces:
       breaker: {spread: 0s, open_for: 700ms, open_multiplier: 1, probe_lease: 1s, probe_successes: 1}
       ramp: {start: 1.0}
       budget: {ratio: 0.2, floor_per_second: 1, ttl: 300s}
+    dependencies:
+      budget: {budget: {ratio: 0.2, floor_per_second: 0.1, ttl: 300s}}
+      checked: {check: {period: 30s}}
 ";
+/// Of the dependency `budget`, over its window.
+const FLOOR: u32 = 30;
 
 pub struct Replica {
     child: Child,
@@ -133,11 +138,40 @@ impl Replica {
             safety: Safety::Idempotent.into(),
             previous: Some(Previous {
                 made_under: Some(MadeUnder::Permit(permit.to_vec().into())),
-                outcome: Some(outcome(OutcomeKind::NotSent)),
+                // Neither a success nor a failure.
+                outcome: Some(outcome(OutcomeKind::Throttled)),
             }),
             ..question(dependency)
         };
         self.ask(asked).await
+    }
+
+    /// So many hedges of `budget`; says how many were granted.
+    pub async fn hedge(&mut self, many: u32) -> u32 {
+        let mut granted_all = 0;
+        for _ in 0..many {
+            let asked = AcquireRequest {
+                attempt: 2,
+                hedge: true,
+                safety: Safety::Idempotent.into(),
+                ..question("budget")
+            };
+            granted_all += u32::from(granted(&self.ask(asked).await).is_some());
+        }
+        granted_all
+    }
+
+    /// Plans a check; says whether it was planned alone.
+    pub async fn plan(&mut self) -> bool {
+        let asked = PlanCheckRequest {
+            dependency: "checked".to_owned(),
+            checker: Some(caller()),
+            ..PlanCheckRequest::default()
+        };
+        let begun = Instant::now();
+        let planned = self.client.asks.plan_check(asked).await.unwrap();
+        self.took.push(begun.elapsed());
+        planned.metadata().contains_key("holdoff-degraded")
     }
 
     pub async fn force_open(&mut self, dependency: &str) -> Result<(), tonic::Status> {
@@ -229,12 +263,14 @@ pub struct Pair {
     path: Decisions,
     /// First attempts of `counted`.
     counted: u64,
+    /// Hedges of `budget` that were granted, and its first attempts.
+    hedged: (u32, u32),
 }
 
 impl Pair {
     pub async fn start(make: Make, path: Decisions) -> Self {
         let server = Server::start(make, &[]);
-        let proxy = Proxy::start(server.port).await;
+        let proxy = Proxy::start(server.port);
         let policies = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
         std::fs::write(policies.path(), POLICIES).unwrap();
         let mut replicas = Vec::new();
@@ -248,6 +284,7 @@ impl Pair {
             policies,
             path,
             counted: 0,
+            hedged: (0, 0),
         };
         pair.prepare().await;
         pair
@@ -263,10 +300,18 @@ impl Pair {
         pause(Duration::from_millis(1_100)).await;
         self.until_of_the_fleet("closed").await;
         for at in 0..2 {
-            for dependency in ["closed", "broken", "forced"] {
+            for dependency in ["closed", "broken", "forced", "tripped"] {
                 self.replicas[at].first(dependency).await;
             }
+            assert!(!self.replicas[at].plan().await);
             self.count(at).await;
+        }
+        self.hedged.0 += self.replicas[0].hedge(4).await;
+        assert_eq!(self.hedged.0, 4);
+        for replica in &mut self.replicas {
+            // The other has heard of it now.
+            replica.first("budget").await;
+            self.hedged.1 += 1;
         }
         self.replicas[0].force_open("forced").await.unwrap();
         for _ in 0..40 {
@@ -373,9 +418,56 @@ impl Pair {
         }
     }
 
+    /// Each has its part of the budget, and all have no more than it is.
+    pub async fn keep_to_the_budget(&mut self) {
+        for replica in &mut self.replicas {
+            let granted = replica.hedge(FLOOR).await;
+            assert!(granted >= 5, "{granted} are no part of {FLOOR}");
+            self.hedged.0 += granted;
+        }
+        self.budget_holds("alone");
+    }
+
+    fn budget_holds(&self, when: &str) {
+        let (granted, firsts) = self.hedged;
+        println!("{when}: {granted} hedges, {firsts} first attempts");
+        assert!(granted <= FLOOR + firsts / 5, "{when}: {granted}");
+    }
+
+    /// The first trips its breaker: it refuses at once, and the other goes on.
+    pub async fn trip_at_the_first(&mut self) {
+        for _ in 0..5 {
+            let answer = self.replicas[0].first("tripped").await;
+            let permit = granted(&answer).expect("it is closed").to_vec();
+            let told = self.replicas[0].report(&permit, OutcomeKind::Failure).await;
+            assert_eq!(told, ReportReason::Ok);
+        }
+        let here = self.replicas[0].first("tripped").await;
+        assert_eq!(denied(&here), Some(DenialReason::BreakerOpen), "{here:?}");
+        let there = self.replicas[1].first("tripped").await;
+        assert!(granted(&there).is_some(), "{there:?}");
+    }
+
+    /// The trip at the first is the fleet's.
+    pub async fn the_trip_is_the_fleets(&mut self) {
+        let begun = Instant::now();
+        for replica in &mut self.replicas {
+            loop {
+                let epoch = replica.client.get("tripped").await.epoch;
+                replica.first("tripped").await;
+                if epoch > 1 {
+                    break;
+                }
+                assert!(begun.elapsed() < PATIENCE, "it is not told");
+                pause(Duration::from_millis(50)).await;
+            }
+        }
+    }
+
     async fn stands(&mut self, at: usize) {
         let replica = &mut self.replicas[at];
         assert!(replica.is_serving().await);
+        assert!(replica.plan().await, "a check is planned, and marked");
         let page = replica.page("/readyz").await;
         assert!(page.starts_with("HTTP/1.0 200"), "{page}");
         assert!(page.contains("decides alone"), "{page}");
@@ -398,6 +490,15 @@ impl Pair {
             let permit = granted(&answer).expect("first attempts pass").to_vec();
             self.replicas[at].retry("counted", &permit).await;
         }
+        for replica in &mut self.replicas {
+            // What each granted alone is the fleet's by then.
+            replica.first("budget").await;
+            self.hedged.1 += 1;
+        }
+        for replica in &mut self.replicas {
+            self.hedged.0 += replica.hedge(5).await;
+        }
+        self.budget_holds("together again");
         let least = self.counted.saturating_sub(lost);
         let begun = Instant::now();
         let shown = loop {

@@ -37,18 +37,36 @@ pub struct Proxy {
     pub port: u16,
     way: Arc<watch::Sender<Way>>,
     target: Arc<watch::Sender<u16>>,
-    /// Rises with each switch to another server.
-    accepting: tokio::task::JoinHandle<()>,
+    /// Of its own: a test waits for processes, too. Dropped, it ends.
+    _runtime: Background,
+}
+
+/// A runtime that is not waited for when it is dropped.
+struct Background(Option<tokio::runtime::Runtime>);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Proxy {
-    pub async fn start(target: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    pub fn start(target: u16) -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let way = Arc::new(watch::Sender::new(Way::Pass));
         let target = Arc::new(watch::Sender::new(target));
         let (ways, targets) = (Arc::clone(&way), Arc::clone(&target));
-        let accepting = tokio::spawn(async move {
+        runtime.spawn(async move {
+            let listener = TcpListener::from_std(listener).unwrap();
             while let Ok((replica, _)) = listener.accept().await {
                 if *ways.borrow() == Way::Cut {
                     continue;
@@ -60,7 +78,7 @@ impl Proxy {
             port,
             way,
             target,
-            accepting,
+            _runtime: Background(Some(runtime)),
         }
     }
 
@@ -75,13 +93,6 @@ impl Proxy {
     /// From now on it leads to another server; all connections to the former one end.
     pub fn lead_to(&self, port: u16) {
         self.target.send_replace(port);
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.accepting.abort();
-        self.way.send_replace(Way::Cut);
     }
 }
 

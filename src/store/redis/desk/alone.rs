@@ -67,7 +67,10 @@ impl Desk {
         slot.record.look_again_in(how.next_look);
         slot.record.doubt_call(how.is_doubted);
         slot.notes.set_run(Run::Alone);
+        let epoch = slot.record.breaker.epoch;
         let result = rule(slot);
+        // Callers of here see it at once; it is told as the fleet's when it is.
+        self.has_news |= slot.record.breaker.epoch != epoch;
         slot.notes.set_run(Run::Counts);
         slot.record.doubt_call(false);
         self.alone_from = slot.record.tickets.next_serial();

@@ -279,6 +279,9 @@ fn a_trip_here_is_told_when_it_is_the_fleets() {
     }
     let phase = |desk: &Desk| desk.slot().unwrap().record.breaker.phase;
     assert_eq!(phase(&desk), Phase::Open, "those who look on see it");
+    assert!(desk.take_news(), "who follows it here is told at once");
+    let record = &desk.slot().unwrap().record;
+    assert!(record.is_unshared() && record.has_changes());
     ask_nothing(&mut desk);
     look(&mut desk);
     desk.land(Ok(Outcome::Done(version("10"))), NOW);
