@@ -18,9 +18,10 @@ use crate::stores::{Make, Server};
 
 /// Rounds of questions to both replicas while the store is away.
 const ROUNDS: usize = 24;
-/// First attempts that need not be known afterwards: of swaps whose fate nobody knows, and what a
-/// store has lost that only the other replica had.
-const LOST: u64 = 4;
+/// First attempts that need not be known afterwards: of swaps whose fate nobody knows. Retries are.
+const DOUBTED: (u64, u32) = (4, 0);
+/// And where a store has lost what only the other replica knew: what that one did last.
+const LOST: (u64, u32) = (4, 5);
 
 /// One way for a store to be away.
 #[derive(Clone, Copy)]
@@ -88,7 +89,7 @@ async fn holds_through(name: &str, fault: Fault, make: Make) {
         pair.keep_to_the_budget().await;
         pair.trip_at_the_first().await;
         fault.end(&mut pair, make);
-        let took = pair.return_to_the_fleet(LOST).await;
+        let took = pair.return_to_the_fleet(DOUBTED).await;
         pair.the_trip_is_the_fleets().await;
         pair.one_probe_at_most().await;
         let what = format!("{name}, {path:?}, back after {took:?}");

@@ -27,6 +27,7 @@ const TRY_EVERY: Duration = Duration::from_millis(50);
 const SWEEP_EVERY: u32 = 5;
 /// A replica that was not seen for so long is not there any more.
 const SEEN_WITHIN: Duration = Duration::from_secs(60);
+const ALIVE_KEPT: Duration = Duration::from_secs(3_600);
 /// The first who return wait for so long at most, each for another time.
 const RETURN_WITHIN: Duration = Duration::from_millis(250);
 /// Where changes are told with their bytes.
@@ -154,8 +155,11 @@ impl Shared {
         show.arg(&key).arg(now).arg(self.number);
         let mut count = ::redis::cmd("ZCOUNT");
         count.arg(&key).arg(format!("({since}")).arg("+inf");
+        let mut keep = ::redis::cmd("PEXPIRE");
+        keep.arg(&key).arg(millis(ALIVE_KEPT));
         let asked = async {
             self.link.command::<i64>(&show).await?;
+            self.link.command::<i64>(&keep).await?;
             self.link.command::<u32>(&count).await
         };
         let guard = self.guard(0);
