@@ -40,7 +40,7 @@ pub struct Followed {
 }
 
 enum Source {
-    Server(Client),
+    Server(Box<Client>),
     Sentinels(Box<Mutex<SentinelClient>>),
 }
 
@@ -51,7 +51,7 @@ impl Link {
         match address.kind() {
             Kind::One => {
                 let client = Client::open(address.servers()[0].clone())?;
-                Followed::open(Source::Server(client)).await
+                Followed::open(Source::Server(Box::new(client))).await
             }
             Kind::Sentinels { master } => {
                 let servers = address.servers().to_vec();
