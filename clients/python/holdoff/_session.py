@@ -194,6 +194,7 @@ class Session:
                 ask.slot.put(BUSY)
                 continue
             self._questions += 1
+            ask.is_sent = True
             asks.append(ask)
         if not asks:
             return None

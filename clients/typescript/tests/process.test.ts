@@ -121,6 +121,15 @@ test("a_burst_as_the_first_act_makes_three_callers_wait_and_all_is_coordinated_a
   assert.equal(output, "true true\n0 true");
 });
 
+test("a_first_call_does_not_wait_for_nodes_fetch_to_load", async () => {
+  const body = `
+    await client.call("payments", () => ({ some: "value" }));
+    console.log(process.moduleLoadList.filter((name) => name.includes("undici")).length);
+    console.log(await client.call("payments", () => new Response("x", { status: 503 })).then(({ status }) => status));`;
+  const { output } = await run(body);
+  assert.equal(output, "0\n503");
+});
+
 test("a_service_that_refuses_is_told_once_with_its_address_and_nothing_of_each_call", async () => {
   const body = `
     const lines = [];

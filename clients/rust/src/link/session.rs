@@ -232,8 +232,7 @@ impl Session<'_> {
     }
 
     fn opened(&self) {
-        self.shared.gate.heard(Instant::now());
-        self.shared.standing.connected(|| self.shared.address());
+        self.shared.heard();
         self.outstanding().is_open = true;
         for reply in std::mem::take(&mut *lock(&self.waiting_for_connection)) {
             tell(reply, true);
@@ -356,6 +355,7 @@ fn ask_of(bytes: usize) -> Ask {
             ..Default::default()
         },
         reply,
+        is_sent: Default::default(),
     }
 }
 

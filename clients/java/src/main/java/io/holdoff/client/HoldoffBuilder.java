@@ -224,6 +224,7 @@ public final class HoldoffBuilder {
         Local local = new Local(own, mode, clock, pushed);
         Link link = new Link(loop, dialer, hello(), pushed, counting, new Warnings());
         lookForSleep(loop, clock);
+        Rehearsal.once();
         long nanos = timeout.toNanos();
         return new Holdoff(
                 new Core(
