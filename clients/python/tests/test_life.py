@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import threading
 import time
@@ -83,6 +84,30 @@ def test_of_a_burst_into_silence_three_calls_wait_and_the_others_not_at_all(both
         begun = time.monotonic()
         burst(both, client)
         assert time.monotonic() - begun < 0.9, "nobody waits any more"
+
+
+def test_cl5_clients_that_are_opened_and_closed_leave_no_thread_and_no_socket_behind(
+    both: Both, service: str
+) -> None:
+    def held() -> tuple[int, int]:
+        return len(os.listdir("/proc/self/fd")), threading.active_count()
+
+    def cycle() -> None:
+        client = both.client(service)
+        assert both.do(client.connect, 5.0)
+        assert both.call(client, "payments", lambda _: 1) == 1
+        both.do(client.close)
+
+    for _ in range(3):
+        cycle()
+    files, threads = held()
+    for _ in range(10):
+        cycle()
+    assert until(both, lambda: held()[0] <= files and held()[1] <= threads), (
+        files,
+        threads,
+        held(),
+    )
 
 
 def test_a_refused_connection_keeps_nobody_waiting(both: Both) -> None:

@@ -225,6 +225,22 @@ test("cl5_an_answer_that_came_while_the_event_loop_was_blocked_is_not_late", asy
   await server.terminate();
 });
 
+test("cl5_clients_that_are_opened_and_closed_leave_no_socket_and_no_timer_behind", async () => {
+  using service = await Scripted.start();
+  const body = `
+    const held = () => process.getActiveResourcesInfo().filter((kind) => kind !== "PipeWrap");
+    const cycle = async () => {
+      const client = new Client({ endpoints: process.env.ENDPOINT });
+      if (!(await client.connect(5_000))) throw new Error("no connection");
+      await client.call("payments", () => 1);
+      await client.close();
+    };
+    for (let cycles = 0; cycles < 30; cycles++) await cycle();
+    for (let waits = 0; waits < 300 && held().length > 0; waits++) await new Promise(setImmediate);
+    console.log(held().join());`;
+  assert.equal((await run(body, { ENDPOINT: service.endpoint })).output, "");
+});
+
 test("cl2_without_a_service_a_hundred_thousand_calls_cost_little_and_keep_nothing", async () => {
   await using client = new Client({ endpoints: ["http://127.0.0.1:1"] });
   for (let call = 0; call < 1_000; call++) await client.call("payments", () => call);

@@ -382,6 +382,30 @@ final class CallTest {
     }
 
     @Test
+    void clientsThatAreOpenedAndClosedLeaveNoThreadBehind() throws Exception {
+        try (Scripted service = Scripted.start()) {
+            long before = ownThreads();
+            for (int cycle = 0; cycle < 30; cycle++) {
+                try (Holdoff holdoff = service.client().build()) {
+                    assertTrue(holdoff.connect(Duration.ofSeconds(5)));
+                    assertEquals("done", holdoff.call("payments", attempt -> "done"));
+                }
+            }
+            long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(10);
+            while (ownThreads() > before && System.nanoTime() < until) {
+                TimeUnit.MILLISECONDS.sleep(10);
+            }
+            assertTrue(ownThreads() <= before, () -> ownThreads() + " threads, " + before + " before");
+        }
+    }
+
+    private static long ownThreads() {
+        return Thread.getAllStackTraces().keySet().stream()
+                .filter(thread -> thread.getName().startsWith("holdoff-"))
+                .count();
+    }
+
+    @Test
     void theClientsOwnThreadRunsNobodyElsesCode() throws Exception {
         List<String> threads = new CopyOnWriteArrayList<>();
         try (Scripted service = Scripted.start().answer(request -> Scripted.grantAfter(5));
