@@ -123,6 +123,10 @@ class Link:
         self.counters.asked += 1
         return passed
 
+    def is_awaited(self, now: int) -> bool:
+        """Somebody would wait for its answer now."""
+        return self.gate.shut_until(now) is None and not self.waiting.is_over
+
     def is_asked(self) -> bool:
         """A connection stands, and the service has not been silent on it."""
         return self._channel is not None and self.gate.shut_until(_clock.now_ns()) is None

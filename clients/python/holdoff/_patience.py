@@ -38,6 +38,11 @@ class Patience:
                 self._waiting.discard(who)
                 self._in_vain += was_late and not self._is_heard
 
+    @property
+    def is_over(self) -> bool:
+        """Three have waited in vain."""
+        return not self._is_heard and self._in_vain >= WAITING_MAX
+
     def heard(self) -> None:
         with self._lock:
             self._is_heard, self._in_vain = True, 0

@@ -28,6 +28,13 @@ func (p *patience) enter() bool {
 	return true
 }
 
+// isOver: three have waited in vain.
+func (p *patience) isOver() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.isHeard && p.inVain >= waitingMax
+}
+
 func (p *patience) leave(wasLate bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -39,6 +39,12 @@ impl Patience {
         Some(Waiter { patience: self })
     }
 
+    /// Three have waited in vain.
+    pub(super) fn is_over(&self) -> bool {
+        let state = self.lock();
+        !state.is_heard && state.in_vain >= WAITING_MAX
+    }
+
     pub(super) fn heard(&self) {
         let mut state = self.lock();
         state.is_heard = true;
@@ -82,7 +88,9 @@ mod tests {
         assert!(patience.enter().is_none(), "at once");
         waiting.into_iter().for_each(Waiter::in_vain);
         assert!(patience.enter().is_none(), "one after the other");
+        assert!(patience.is_over());
         patience.heard();
+        assert!(!patience.is_over());
         let many: Vec<_> = (0..10).map(|_| patience.enter().unwrap()).collect();
         patience.lost();
         assert!(patience.enter().is_none(), "ten wait");

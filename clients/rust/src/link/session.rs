@@ -30,7 +30,7 @@ const MESSAGES_AHEAD: usize = 8;
 /// The last outcomes of a client that is gone are waited for so long.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// A service that was silent has so long to take a new stream.
+/// A service that nobody waits for any longer has so long to take a new stream.
 const SEARCH: Duration = Duration::from_secs(1);
 /// A gap between questions is waited for so long.
 const GAP: Duration = Duration::from_millis(100);
@@ -220,15 +220,14 @@ impl Session<'_> {
         }
     }
 
-    /// Returns where the service was looked for and has not even taken the stream.
+    /// Returns where the service is looked for at nobody's wait and does not even take the stream.
     async fn unheard(&self) {
-        if self.shared.gate.shut_until(Instant::now()).is_some() {
-            tokio::time::sleep(SEARCH).await;
-            if !self.outstanding().is_open {
-                return;
-            }
+        let was_shut = self.shared.gate.shut_until(Instant::now()).is_some();
+        tokio::time::sleep(SEARCH).await;
+        let is_awaited = !was_shut && !self.shared.patience.is_over();
+        if is_awaited || self.outstanding().is_open {
+            std::future::pending().await
         }
-        std::future::pending().await
     }
 
     fn opened(&self) {
