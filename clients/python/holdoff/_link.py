@@ -112,7 +112,7 @@ class Link:
             return AWAY
         if not self.waiting.enter(passed):
             self.gate.gave_up(passed, _clock.now_ns())
-            if not self.inbox:
+            if self._channel is None and not self.inbox:
                 self.submit(Ask(None, Nobody()))
             return AWAY
         passed.ask = Ask(request, slot)
