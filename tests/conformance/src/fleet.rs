@@ -97,12 +97,10 @@ pub async fn play(plan: &Plan) -> Result<Seen> {
     let service = Service::start(&plan.holdoff, &policy()).await?;
     let dependency = Dependency::start().await?;
     let mut playing = JoinSet::new();
-    for (language, command) in &plan.drivers {
-        let driver = Arc::new(Driver::start(command, &BTreeMap::new(), false)?);
+    for (language, driver) in ready(plan, service.address()).await? {
         let lines: Vec<_> = (0..plan.clients)
-            .map(|index| line(language, index, service.address(), dependency.address()))
+            .map(|index| line(&language, index, service.address(), dependency.address()))
             .collect();
-        let language = language.clone();
         playing.spawn(async move {
             let told = all(&driver, lines).await;
             let told = told.with_context(|| format!("the clients in {language}"))?;
@@ -127,6 +125,35 @@ pub async fn play(plan: &Plan) -> Result<Seen> {
         openings: service.openings().await?,
         told,
     })
+}
+
+/// All drivers, each of which has made a call: languages take from a moment to seconds to begin,
+/// and what they are compared in is the same outage.
+async fn ready(plan: &Plan, service: &str) -> Result<Vec<(String, Arc<Driver>)>> {
+    let line = json!({
+        "scenario": "ready",
+        "endpoints": [service],
+        "control": "127.0.0.1:9",
+        "client": {
+            "options": {"service": "ready"},
+            "steps": [{"do": "call", "name": "ready", "dependency": "ready", "function": [{"ok": "x"}]}],
+        },
+    });
+    let mut beginning = JoinSet::new();
+    for (language, command) in &plan.drivers {
+        let driver = Arc::new(Driver::start(command, &BTreeMap::new(), false)?);
+        let (language, line) = (language.clone(), line.clone());
+        beginning.spawn(async move {
+            let begun = driver.play(line).await;
+            begun.with_context(|| format!("the driver in {language}"))?;
+            anyhow::Ok((language, driver))
+        });
+    }
+    let mut ready = Vec::new();
+    while let Some(begun) = beginning.join_next().await {
+        ready.push(begun??);
+    }
+    Ok(ready)
 }
 
 /// Clients begin apart, so that they do not call in step.
