@@ -107,6 +107,23 @@ async fn cl2_of_a_first_burst_three_wait_for_a_service_that_was_not_heard_of() {
     assert!(client.counters().connections > 1, "it is looked for");
 }
 
+/// At whatever point of the exchange.
+#[tokio::test(start_paused = true)]
+async fn cl5_an_answer_that_came_while_the_process_stood_still_is_not_late() {
+    let service = Scripted::granting();
+    let client = service.client();
+    assert!(client.connect(Duration::from_secs(1)).await);
+    for turns in 0..100 {
+        let asking = client.clone();
+        let asked = tokio::spawn(async move { ask(&asking).await.1 });
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::advance(Duration::from_millis(200)).await;
+        assert!(!asked.await.unwrap(), "after {turns} turns");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn cl2_a_service_that_never_takes_a_connection_costs_three_calls_in_all() {
     let dials = Arc::new(AtomicUsize::new(0));
