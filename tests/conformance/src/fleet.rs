@@ -33,6 +33,9 @@ const OUTAGE: Duration = Duration::from_secs(3);
 const OPEN_FOR: Duration = Duration::from_secs(4);
 const LASTS: Duration = Duration::from_secs(14);
 const EVERY: Duration = Duration::from_millis(200);
+/// What a busy machine may take for an answer. A client that is alone has a breaker and probes of
+/// its own, and the laws are about those that are not.
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// A push may take so long to reach everybody.
 const PUSHED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -164,7 +167,10 @@ fn line(language: &str, index: usize, service: &str, dependency: &str) -> Value 
         "endpoints": [service],
         "control": "127.0.0.1:9",
         "client": {
-            "options": {"service": language, "instance": format!("{language}-{index}"), "follow": ["flaky"]},
+            "options": {
+                "service": language, "instance": format!("{language}-{index}"), "follow": ["flaky"],
+                "timeout_ms": TIMEOUT.as_millis() as u64,
+            },
             "steps": [
                 {"do": "connect", "within_ms": 5_000},
                 {"do": "wait", "ms": apart},
