@@ -103,8 +103,13 @@ async fn cl2_of_a_first_burst_three_wait_for_a_service_that_was_not_heard_of() {
     let took = burst(&client, 1_000).await;
     let waited = took.iter().filter(|took| !took.is_zero()).count();
     assert_eq!(waited, 3, "they wait, and the others not at all");
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    assert!(client.counters().connections > 1, "it is looked for");
+    service.script(|_| grant(Duration::ZERO));
+    let begun = Instant::now();
+    while ask(&client).await.1 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let away = begun.elapsed();
+    assert!(away < Duration::from_millis(5_100), "it is found: {away:?}");
 }
 
 /// At whatever point of the exchange.
