@@ -47,8 +47,8 @@ mod watch;
 mod words;
 
 const AFTER: &str = "\
-Every flag can also be given as an environment variable (HOLDOFF_ and the flag's name) or in a settings
-file (YAML, the flag's name as the key; under a command's name, for that command alone):
+Every flag can also be given as an environment variable (HOLDOFF_ and the flag's name) or in a \
+settings file (YAML, the flag's name as the key; under a command's name, for that command alone):
   server: http://holdoff.internal:7460
   serve:
     data-dir: /var/lib/holdoff
@@ -180,7 +180,12 @@ fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
         command = sources::with_settings(command, &path, values)?;
     }
     let matches = command.get_matches_from(args);
-    Cli::from_arg_matches(&matches).map_err(|error| error.exit())
+    let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    if let (Command::Policy(policy), Some((_, matches))) = (&mut cli.command, matches.subcommand())
+    {
+        policy.settle(matches)?;
+    }
+    Ok(cli)
 }
 
 fn dispatch(cli: Cli) -> Result<Exit, Failure> {

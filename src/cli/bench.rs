@@ -37,9 +37,9 @@ Examples:
   holdoff bench --compare health --server-pid 4242
   holdoff bench --mode session --compare unary --server-pid 4242
 
-With --rate the loop is open and latencies count from when a question was due, so a server that stalls
-cannot hide it. Without, the next question goes when an answer came. Without --report permits end
-unreported, which the service takes for silence once they end.
+With --rate the loop is open and latencies count from when a question was due, so a server that \
+stalls cannot hide it. Without, the next question goes when an answer came. Without --report \
+permits end unreported, which the service takes for silence once they end.
 
 Exit codes: 0 done, 2 wrong use, 3 service unreachable or nothing was answered.";
 

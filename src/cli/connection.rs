@@ -82,9 +82,21 @@ pub async fn connect(server: &Server) -> Result<Route, Failure> {
     let connected = server.endpoint()?.connect().await;
     let channel = connected.map_err(|error| Failure::Unreachable {
         server: server.to_string(),
-        cause: root_cause(&error),
+        cause: hinted(root_cause(&error)),
     })?;
     Ok(server.route(channel))
+}
+
+/// What TLS says of the usual mistakes names neither the flag nor the URL that mends them.
+fn hinted(cause: String) -> String {
+    let hint = if cause.contains("InvalidContentType") {
+        "it speaks no TLS; without TLS its URL begins with http://"
+    } else if cause.contains("UnknownIssuer") {
+        "--ca FILE names the authority of its certificate"
+    } else {
+        return cause;
+    };
+    format!("{cause}; {hint}")
 }
 
 /// A request that tells the service, too, how long we wait.
@@ -142,6 +154,14 @@ mod tests {
         for wrong in ["http://h", "h", "", "http:// h:1", "tcp://h:1"] {
             assert_eq!(uri(wrong).unwrap_err().code(), 2, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_mistake_about_tls_is_told_with_what_mends_it() {
+        let told = |cause: &str| hinted(cause.to_owned());
+        assert!(told("received corrupt message of type InvalidContentType").contains("http://"));
+        assert!(told("invalid peer certificate: UnknownIssuer").ends_with("its certificate"));
+        assert_eq!(told("Connection refused"), "Connection refused");
     }
 
     #[tokio::test]

@@ -50,8 +50,8 @@ Examples:
   holdoff demo --http 127.0.0.1:7461 --clients 100
   holdoff demo --once --output json
 
-The dependency is well, gets slow, goes down, comes back, throttles, and so on: a lap takes 45 s. Nothing is
-written to disk, and --server and --namespace are not used.
+The dependency is well, gets slow, goes down, comes back, throttles, and so on: a lap takes 45 s. \
+Nothing is written to disk, and --server and --namespace are not used.
 
 Exit codes: 0 ended as asked; 1 could not run, or --once and something was not to be seen; 2 wrong use.";
 
@@ -286,6 +286,7 @@ impl Play {
             counts: &counts,
             story: &self.story,
             told: self.stage.told(),
+            rows: self.stage.rows(),
         });
     }
 }

@@ -25,12 +25,13 @@ Examples:
   holdoff serve
   holdoff serve --policies policies.yaml --data-dir /var/lib/holdoff
   holdoff serve --listen 127.0.0.1:0 --http off
-  holdoff serve --listen 0.0.0.0:7460 --tls-cert server.pem --tls-key server.key --access access.yaml
+  holdoff serve --listen 0.0.0.0:7460 --tls-cert server.pem --tls-key server.key \\
+      --access access.yaml
   holdoff serve --record /var/lib/holdoff/recording --record-max 1GiB
   holdoff serve --store redis://store:6379
   holdoff serve --settings /etc/holdoff/settings.yaml
 
-Exit codes: 0 stopped as asked, 1 could not run (a busy port, an unreadable directory, a refused
+Exit codes: 0 stopped as asked, 1 could not run (a busy port, an unreadable directory, a refused \
 policy), 2 wrong use.";
 
 /// Runs the service.

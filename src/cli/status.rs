@@ -22,7 +22,7 @@ Examples:
   holdoff status
   holdoff status payments
   holdoff status --prefix openai: --state open --all
-  holdoff status --output json | jq -r '.dependencies[] | select(.state != \"BREAKER_STATE_CLOSED\") | .name'
+  holdoff status --output json | jq -r '.dependencies[] | select(.failureRatio > 0.1) | .name'
 
 Exit codes: 0 shown (whatever the state), 1 no such dependency, 2 wrong use, 3 service unreachable.";
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use holdoff_decision::{Nanos, view::is_idle};
 
-use super::{Coordinator, Who, checks::may_be_dropped};
+use super::{Coordinator, Event, EventKind, Who, checks::may_be_dropped};
 use crate::{
     candidate::Happening,
     store::{Store, StoreError, by_fleet},
@@ -33,12 +33,7 @@ impl<S: Store> Coordinator<S> {
                 let took = began.until(self.clock.now());
                 self.telemetry.time(Timed::Commit, took.into());
             }
-            for event in &events {
-                tracing::info!(
-                    kind = ?event.kind, namespace = event.namespace, dependency = event.dependency,
-                    epoch = event.epoch, owner = event.owner, "{}", event.detail
-                );
-            }
+            events.iter().for_each(log);
             self.events.publish(events);
         }
     }
@@ -115,5 +110,23 @@ impl<S: Store> Coordinator<S> {
             self.watchers.changed(id, name);
         }
         dropped.len()
+    }
+}
+
+/// One line an event. Files that are refused are somebody's work of tomorrow.
+fn log(event: &Event) {
+    let Event {
+        kind,
+        namespace,
+        dependency,
+        epoch,
+        owner,
+        detail,
+        ..
+    } = event;
+    if *kind == EventKind::PoliciesRefused {
+        tracing::warn!(?kind, namespace, dependency, epoch, owner, "{detail}");
+    } else {
+        tracing::info!(?kind, namespace, dependency, epoch, owner, "{detail}");
     }
 }

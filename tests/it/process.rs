@@ -737,3 +737,27 @@ fn the_service_logs_in_the_format_and_at_the_level_that_was_asked_for() {
     assert!(stopping, "{json:?}");
     assert_eq!(logged(&at, &[("RUST_LOG", "error")]), [""; 0]);
 }
+
+#[test]
+fn policy_files_that_are_refused_while_it_runs_are_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = written(dir.path(), "a.yaml", "version: 1\n");
+    let at = ["--listen", "127.0.0.1:0", "--policies"];
+    let mut command = serve(&[&at[..], &[file.to_str().unwrap()]].concat());
+    let mut child = command
+        .env_remove("RUST_LOG")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    written(dir.path(), "a.yaml", "version: 1\nunheard_of: 1\n");
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let refused = said.find_map(|line| line.ok().filter(|line| line.contains("unheard_of")));
+    assert!(refused.unwrap().contains(" WARN "));
+    terminate(&child);
+    assert!(child.wait().unwrap().success());
+}

@@ -612,6 +612,48 @@ async fn pages_want_a_token_and_health_does_not() {
     );
 }
 
+#[test]
+fn exec_goes_on_without_a_service_that_refuses_it_and_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let (ada, checkout) = (Token::new([5; 32]), Token::new([6; 32]));
+    let tokens = [
+        ("ada", &ada, "{default: operator}"),
+        ("checkout", &checkout, "{default: client}"),
+    ];
+    access_file(dir.path(), &tokens, "{}");
+    let ca = secret(dir.path(), "ca.pem", &authority.pem());
+    let service = Secure::start(
+        dir.path(),
+        &authority.server(),
+        &["--access", "access.yaml"],
+    );
+    let told = |token: &Token, more: &[&str]| {
+        let ran = Command::new(BINARY)
+            .args(["exec", "--dependency", "d", "--ask-timeout", "10s"])
+            .args(["--server", &format!("https://{}", service.grpc)])
+            .args(more)
+            .args(["--", "true"])
+            .env("HOLDOFF_CA", &ca)
+            .env("HOLDOFF_TOKEN", token.reveal())
+            .output()
+            .unwrap();
+        assert!(ran.status.success());
+        String::from_utf8(ran.stderr).unwrap()
+    };
+    assert_eq!(told(&checkout, &[]), "");
+    for (told, named) in [
+        (told(&ada, &[]), "it needs the role client"),
+        (
+            told(&checkout, &["--namespace", "other"]),
+            "namespace \"other\"",
+        ),
+    ] {
+        assert!(told.starts_with("holdoff: going on without"), "{told}");
+        assert!(told.contains(named), "{told}");
+    }
+}
+
 /// A peer that begins TLS and does not finish it, on either port.
 #[tokio::test]
 async fn a_handshake_that_is_not_finished_is_cut_off_in_five_seconds() {

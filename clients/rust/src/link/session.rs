@@ -12,7 +12,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 
 use super::{
-    Ask, End, NoAnswer, Shared, Wanted, following::Following, outstanding::Outstanding, tell,
+    Ask, End, NoAnswer, Shared, Wanted, following::Following, is_configuration,
+    outstanding::Outstanding, tell,
 };
 use crate::{
     credentials::Route,
@@ -242,6 +243,12 @@ impl Session<'_> {
         let is_proven = self.outstanding().is_proven;
         match status.code() {
             Code::Unimplemented if !is_proven => End::Unimplemented,
+            code if is_configuration(code) => {
+                // Told first, so that it is not told as a connection that broke.
+                let (standing, address) = (&self.shared.standing, self.shared.address());
+                standing.unreachable(&address, status.message());
+                self.broken()
+            }
             _ => self.broken(),
         }
     }
