@@ -10,6 +10,10 @@ mod load;
 
 use std::{sync::Arc, time::Duration};
 
+use holdoff::proto::{
+    Caller, ClientPolicy, OfflineAllowance, ReportEntry, ReportRequest, SessionRequest,
+    SessionResponse, Tally, Update, report_entry::Entry, session_request, session_response,
+};
 use holdoff::store::{
     RedisStore,
     redis::{
@@ -18,11 +22,12 @@ use holdoff::store::{
     },
 };
 use holdoff_decision::Time;
+use prost::Message as _;
 
 use self::load::{Load, replica};
 
 const ROUND_TRIP: Duration = Duration::from_micros(500);
-const LASTS: Duration = Duration::from_secs(4);
+const LASTS: Duration = Duration::from_secs(3);
 /// What a start costs is over then.
 const SETTLED: Duration = Duration::from_secs(2);
 const TIMING: Timing = Timing {
@@ -44,7 +49,16 @@ struct Seen {
     record: usize,
 }
 
+/// gRPC's and HTTP/2's heads of one message, and a packet's.
+const HEADS: usize = 5 + 9 + 66;
+
 fn main() {
+    let (report, update) = (report().encoded_len(), update().encoded_len());
+    println!(
+        "a report of one dependency: {} bytes on the wire; a pushed state: {}",
+        report + HEADS,
+        update + HEADS
+    );
     println!(
         "| replicas | dependencies | pairs/s | fail | commands/s | swaps/s | lost | received KB/s | told KB/s | bytes a record |"
     );
@@ -65,8 +79,8 @@ fn main() {
         sizes.push(of(replicas, 1_000, 20_000, 20));
     }
     sizes.push(of(4, 10_000, 50_000, 100));
-    sizes.push(of(16, 1_000, 1_000_000, 100));
-    sizes.push(of(16, 1_000, 5_000_000, 1_000));
+    sizes.push(of(16, 1_000, 200_000, 100));
+    sizes.push(of(64, 1_000, 200_000, 100));
     for size in sizes {
         let seen = see(&size);
         let seconds = LASTS.as_secs_f64();
@@ -139,4 +153,76 @@ async fn put(load: Load, replicas: &[load::Replica]) -> u64 {
         decisions += task.await.expect("no task panics");
     }
     decisions
+}
+
+/// What a client sends that makes first attempts on a pushed state: once a second.
+fn report() -> SessionRequest {
+    let tally = Tally {
+        dependency: "payments-eu-west-1".to_owned(),
+        epoch: 7,
+        first_attempts: 120,
+        successes: 119,
+        failures: 1,
+        latency_sum: Some(prost_types::Duration {
+            seconds: 3,
+            nanos: 141_592_653,
+        }),
+        ..Tally::default()
+    };
+    let report = ReportRequest {
+        namespace: "default".to_owned(),
+        caller: Some(Caller {
+            service: "checkout".to_owned(),
+            instance: "checkout-6f7c9d8b5-x2x4q".to_owned(),
+        }),
+        entries: vec![ReportEntry {
+            entry: Some(Entry::Tally(tally)),
+        }],
+        sequence: 4_711,
+    };
+    SessionRequest {
+        id: 4_711,
+        message: Some(session_request::Message::Report(report)),
+    }
+}
+
+/// What it is told when the state changes, and every five seconds.
+fn update() -> SessionResponse {
+    let span = |nanos| Some(prost_types::Duration { seconds: 1, nanos });
+    let policy = ClientPolicy {
+        max_attempts: 3,
+        strategy: 3,
+        initial_delay: span(100_000_000),
+        multiplier: 2.0,
+        max_delay: span(0),
+        min_delay: span(0),
+        jitter: 2,
+        jitter_proportion: 0.0,
+        min_attempt_time: span(0),
+        pushback_max: span(0),
+        pushback_spread: span(0),
+        budget_ratio: 0.2,
+        budget_ttl: span(0),
+        open_for: span(0),
+        open_multiplier: 2.0,
+        open_max: span(0),
+        slow_after: span(0),
+        breaker_off: false,
+    };
+    let update = Update {
+        dependency: "payments-eu-west-1".to_owned(),
+        state: 2,
+        epoch: 7,
+        first_attempts: 3,
+        valid_for: span(500_000_000),
+        policy: Some(policy),
+        offline_allowance: Some(OfflineAllowance {
+            retries_per_second: 0.01,
+            known_clients: 100,
+        }),
+    };
+    SessionResponse {
+        id: 0,
+        message: Some(session_response::Message::Update(update)),
+    }
 }

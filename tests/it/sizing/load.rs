@@ -56,6 +56,13 @@ pub async fn replica(store: RedisStore) -> Replica {
 }
 
 impl Load {
+    /// Even over the dependencies, without a pattern.
+    fn fails(self, made: u64, number: u32) -> bool {
+        let mixed = (made ^ u64::from(number) << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32;
+        self.fails_one_in > 0 && mixed.is_multiple_of(self.fails_one_in.into())
+    }
+
     /// Puts it on one replica, and says how many decisions that were.
     pub async fn put_on(self, replica: Replica, number: u32) -> u64 {
         let begun = Instant::now();
@@ -76,7 +83,7 @@ impl Load {
                 let Some(permit) = decision.permit else {
                     continue;
                 };
-                let fails = self.fails_one_in > 0 && made.is_multiple_of(self.fails_one_in.into());
+                let fails = self.fails(made, number);
                 if fails {
                     decisions += 1;
                     let replica = Arc::clone(&replica);
