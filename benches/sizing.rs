@@ -80,7 +80,6 @@ fn main() {
     }
     sizes.push(of(4, 10_000, 50_000, 100));
     sizes.push(of(16, 1_000, 200_000, 100));
-    sizes.push(of(64, 1_000, 200_000, 100));
     for size in sizes {
         let seen = see(&size);
         let seconds = LASTS.as_secs_f64();
