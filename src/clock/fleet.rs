@@ -45,6 +45,8 @@ pub struct FleetClock {
 enum OwnClock {
     Monotonic(quanta::Instant),
     Manual(std::sync::Arc<AtomicU64>),
+    /// The runtime's, which may be paused; since then.
+    Runtime(tokio::time::Instant),
 }
 
 /// One look at the store's clock; `sent` and `received` by the replica's own.
@@ -75,6 +77,11 @@ impl FleetClock {
         Self::of(OwnClock::Manual(own))
     }
 
+    /// By the clock of the runtime, which a test or a simulation may have paused.
+    pub fn of_runtime() -> Self {
+        Self::of(OwnClock::Runtime(super::instant()))
+    }
+
     fn of(own: OwnClock) -> Self {
         Self {
             own,
@@ -88,6 +95,7 @@ impl FleetClock {
         match &self.own {
             OwnClock::Monotonic(started) => Time::ORIGIN + Nanos::from(started.elapsed()),
             OwnClock::Manual(now) => Time(now.load(Ordering::Relaxed)),
+            OwnClock::Runtime(began) => Time::ORIGIN + Nanos::from(began.elapsed()),
         }
     }
 

@@ -16,6 +16,7 @@ mod decide;
 mod desk;
 mod feed;
 mod guard;
+pub mod here;
 mod keeper;
 mod keys;
 mod link;
@@ -35,8 +36,9 @@ pub use self::address::Address;
 use self::{
     count::Count,
     desk::{Departure, Desk, GROUPED_FOR, Joined, Landing, Lifetimes, Path},
-    feed::Feed,
+    feed::{Feed, Source},
     guard::{Ended, Guard},
+    here::Here,
     keys::{Keys, Place, SHARDS},
     link::Link,
     script::{Act, Call, Outcome, Reply, Version},
@@ -122,12 +124,41 @@ impl RedisStore {
         decisions: Decisions,
         fresh_permit_key: [u8; 16],
     ) -> Result<Self, String> {
-        let failed = |error: ::redis::RedisError| format!("the store {address}: {error}");
         let opened = tokio::time::timeout(2 * link::CONNECT_WITHIN, Link::open(address)).await;
         let link = opened
             .map_err(|_| format!("the store {address} does not answer"))?
-            .map_err(failed)?;
-        let keys = Keys::new(address.prefix());
+            .map_err(|error| format!("the store {address}: {error}"))?;
+        let clock = Arc::new(FleetClock::new());
+        let source = Source::Server(address.clone());
+        Self::begin(link, source, clock, timing, decisions, fresh_permit_key).await
+    }
+
+    /// Over a store in this process, by the runtime's clock.
+    ///
+    /// # Errors
+    /// Never yet.
+    pub async fn over(
+        here: &Arc<Here>,
+        timing: Timing,
+        decisions: Decisions,
+        fresh_permit_key: [u8; 16],
+    ) -> Result<Self, String> {
+        let clock = Arc::new(FleetClock::of_runtime());
+        let source = Source::Here(Arc::clone(here));
+        let link = Link::Here(Arc::clone(here));
+        Self::begin(link, source, clock, timing, decisions, fresh_permit_key).await
+    }
+
+    async fn begin(
+        link: Link,
+        source: Source,
+        clock: Arc<FleetClock>,
+        timing: Timing,
+        decisions: Decisions,
+        fresh_permit_key: [u8; 16],
+    ) -> Result<Self, String> {
+        let failed = |error: ::redis::RedisError| format!("the store {source}: {error}");
+        let keys = Keys::new(source.prefix());
         let permit_key = keeper::permit_key(&link, &keys, fresh_permit_key).await;
         // A place to begin at; the store tells which number is free.
         let [a, b, c, d, e, f, g, h, ..] = fresh_permit_key;
@@ -140,7 +171,6 @@ impl RedisStore {
                 Path::Leased(number.map_err(failed)?)
             }
         };
-        let clock = Arc::new(FleetClock::new());
         let now = clock.own();
         let mut shared = Shared {
             permit_key: permit_key.map_err(failed)?,
@@ -158,11 +188,11 @@ impl RedisStore {
             told: OnceLock::new(),
         };
         let first = shared.look_at_clock().await;
-        shared.was_empty = !first.map_err(|error| format!("the store {address}: {error}"))?;
+        shared.was_empty = !first.map_err(|error| format!("the store {source}: {error}"))?;
         let shared = Arc::new(shared);
         tokio::spawn(keeper::keep(Arc::downgrade(&shared)));
         if shared.is_leased() {
-            let heard = feed::follow(&shared, address.clone()).await;
+            let heard = feed::follow(&shared, source.clone()).await;
             heard.map_err(failed)?;
         }
         Ok(Self { shared })

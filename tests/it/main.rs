@@ -31,6 +31,7 @@ mod served_store;
 mod service_manager;
 mod sessions;
 mod shared_store;
+mod sizing;
 mod store_contract;
 mod stores;
 mod tallies;

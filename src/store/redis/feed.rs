@@ -9,6 +9,8 @@
 
 use std::{
     collections::HashMap,
+    fmt,
+    pin::Pin,
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -25,12 +27,13 @@ use holdoff_decision::{
     Summary, Time,
     bytes::{Bytes, Corrupt, Reader},
 };
-use tokio_stream::StreamExt as _;
+use tokio_stream::{Stream, StreamExt as _};
 
 use super::{
     Shared,
     address::{Address, Kind},
     desk::Path,
+    here::{Heard, Here},
     keys, link, locked,
 };
 use crate::{permit::DependencyId, store::sequences::Sequences};
@@ -140,13 +143,54 @@ impl Feed {
     }
 }
 
+/// What is told on all channels, as it comes.
+type Messages = Pin<Box<dyn Stream<Item = Heard> + Send>>;
+
+/// Where messages come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    Server(Address),
+    Here(Arc<Here>),
+}
+
+impl Source {
+    pub fn prefix(&self) -> &str {
+        match self {
+            Self::Server(address) => address.prefix(),
+            Self::Here(_) => "holdoff:",
+        }
+    }
+
+    async fn follow(&self, keys: &keys::Keys) -> RedisResult<Messages> {
+        match self {
+            Self::Server(address) => {
+                let messages = subscribe(address, keys).await?.into_on_message();
+                Ok(Box::pin(messages.map(|message| {
+                    let channel = message.get_channel_name().into();
+                    (channel, message.get_payload_bytes().into())
+                })))
+            }
+            Self::Here(here) => Ok(here.follow()),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(address) => address.fmt(f),
+            Self::Here(_) => f.write_str("in this process"),
+        }
+    }
+}
+
 /// Follows what others tell, and tells what happens here, while the store is used.
 ///
 /// # Errors
 /// The store cannot be followed.
-pub async fn follow(shared: &Arc<Shared>, address: Address) -> RedisResult<()> {
-    let first = subscribe(&address, &shared.keys).await?;
-    tokio::spawn(listen(Arc::downgrade(shared), address, first));
+pub async fn follow(shared: &Arc<Shared>, source: Source) -> RedisResult<()> {
+    let first = source.follow(&shared.keys).await?;
+    tokio::spawn(listen(Arc::downgrade(shared), source, first));
     tokio::spawn(speak(Arc::downgrade(shared)));
     Ok(())
 }
@@ -190,23 +234,23 @@ async fn master_of(address: &Address, master: &str) -> RedisResult<Client> {
     sentinels.async_get_client().await
 }
 
-async fn listen(shared: Weak<Shared>, address: Address, first: PubSub) {
+async fn listen(shared: Weak<Shared>, source: Source, first: Messages) {
     let mut following = Some(first);
     loop {
-        if let Some(following) = following.take() {
-            let mut messages = following.into_on_message();
-            while let Ok(Some(message)) = tokio::time::timeout(SILENT_MAX, messages.next()).await {
+        if let Some(mut messages) = following.take() {
+            while let Ok(Some(heard)) = tokio::time::timeout(SILENT_MAX, messages.next()).await {
                 let Some(shared) = shared.upgrade() else {
                     return;
                 };
-                shared.take_message(message.get_channel_name(), message.get_payload_bytes());
+                let (channel, message) = heard;
+                shared.take_message(&channel, &message);
             }
         }
         tokio::time::sleep(AGAIN_AFTER).await;
         let Some(shared) = shared.upgrade() else {
             return;
         };
-        following = subscribe(&address, &shared.keys).await.ok();
+        following = source.follow(&shared.keys).await.ok();
         if following.is_some() {
             shared.look_at_all().await;
         }

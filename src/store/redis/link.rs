@@ -1,5 +1,6 @@
-//! The way to the store: one server, the master that Sentinels name, or a cluster. Commands of
-//! all tasks share one connection to each server, and are pipelined on it.
+//! The way to the store: one server, the master that Sentinels name, a cluster, or the model of one
+//! in this process. Commands of all tasks share one connection to each server, and are pipelined
+//! on it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +13,10 @@ use ::redis::{
 };
 use tokio::sync::{Mutex, RwLock};
 
-use super::address::{Address, Kind};
+use super::{
+    address::{Address, Kind},
+    here::Here,
+};
 
 /// A server that does not answer in so long is not there.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -25,6 +29,7 @@ pub enum Link {
     One(ConnectionManager),
     Sentinels(Arc<Followed>),
     Cluster(ClusterConnection),
+    Here(Arc<Here>),
 }
 
 /// The master that Sentinels name.
@@ -87,7 +92,7 @@ impl Link {
         match self {
             Self::Sentinels(followed) => *followed.master.write().await = None,
             // The library finds out by itself.
-            Self::One(_) | Self::Cluster(_) => {}
+            Self::One(_) | Self::Cluster(_) | Self::Here(_) => {}
         }
     }
 
@@ -104,6 +109,10 @@ impl Link {
                 let answer = call.invoke_async(&mut master).await;
                 followed.heed(answer).await
             }
+            Self::Here(_) => Err(RedisError::from((
+                ErrorKind::InvalidClientConfig,
+                "the store in this process runs no scripts",
+            ))),
         }
     }
 
@@ -118,6 +127,7 @@ impl Link {
                 let answer = command.query_async(&mut master).await;
                 followed.heed(answer).await
             }
+            Self::Here(here) => here.command(command).await,
         }
     }
 }
@@ -163,6 +173,7 @@ impl std::fmt::Debug for Link {
             Self::One(_) => "Link::One",
             Self::Sentinels(_) => "Link::Sentinels",
             Self::Cluster(_) => "Link::Cluster",
+            Self::Here(_) => "Link::Here",
         })
     }
 }

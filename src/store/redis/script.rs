@@ -53,6 +53,9 @@ impl Call<'_> {
     /// # Errors
     /// The store cannot be reached, or refuses.
     pub async fn run(&self, link: &Link) -> RedisResult<Reply> {
+        if let Link::Here(here) = link {
+            return Ok(here.call(self).await);
+        }
         let (act, bytes, kept_for) = match self.act {
             Act::Look => ("look", &[][..], 0),
             Act::Put { bytes, kept_for_ms } => ("put", &bytes[..], *kept_for_ms),
@@ -80,6 +83,25 @@ impl Call<'_> {
             .arg(format!("{}{by:04x}", self.place.id))
             .arg(whole);
         link.run(&call).await
+    }
+
+    /// What is told of a swap, as the script writes it; `None`: nobody is told.
+    pub fn told(&self, version: Option<&str>) -> Option<Vec<u8>> {
+        if self.place.id.is_empty() {
+            return None;
+        }
+        let (by, whole) = match self.by {
+            Path::Strict => (0, false),
+            Path::Leased(replica) => (replica, true),
+        };
+        let mut told = format!("{}{by:04x}", self.place.id).into_bytes();
+        if whole {
+            told.extend(format!(" {} ", version.unwrap_or_default()).bytes());
+            if let Act::Put { bytes, .. } = self.act {
+                told.extend(bytes);
+            }
+        }
+        Some(told)
     }
 }
 
