@@ -34,7 +34,7 @@ use tokio::{runtime::Handle, time::Instant};
 
 pub use self::{
     address::Address,
-    board::{Board, Enrolled, Put},
+    board::{Board, Enrolled, Put, Swapped},
 };
 use self::{
     board::News,
@@ -46,11 +46,11 @@ use self::{
     link::Link,
     script::{Act, Call, Outcome, Reply, Tells},
 };
-pub use script::Version;
 use super::{
     Name, Seed, Slot, Store, StoreError, Told, memory::AlreadyUniform, sequences::Seen, stored,
 };
 use crate::{clock::FleetClock, permit::DependencyId};
+pub use script::Version;
 
 /// Swaps that one rule may lose before it is refused.
 const TRIES: u32 = 100;

@@ -6,10 +6,7 @@
 //! is told again. Who is there is a hash of which each replica writes its own field.
 
 use std::{
-    sync::{
-        Arc, LazyLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, LazyLock},
     time::Duration,
 };
 
@@ -61,44 +58,22 @@ pub struct Enrolled {
 /// What is new on the board since somebody looked.
 #[derive(Debug, Default)]
 pub struct News {
-    events: AtomicBool,
-    policies: AtomicBool,
-    told: Notify,
-}
-
-/// What is new.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fresh {
-    pub events: bool,
-    pub policies: bool,
+    events: Notify,
+    policies: Notify,
 }
 
 impl News {
     pub fn tell(&self, payload: &[u8]) {
         match payload {
-            b"e" => self.events.store(true, Ordering::Release),
-            _ => self.policies.store(true, Ordering::Release),
+            b"e" => self.events.notify_one(),
+            _ => self.policies.notify_one(),
         }
-        self.told.notify_one();
     }
 
     /// Something may have been missed.
     pub fn tell_all(&self) {
         self.tell(b"e");
         self.tell(b"p");
-    }
-
-    async fn wait(&self) -> Fresh {
-        loop {
-            let fresh = Fresh {
-                events: self.events.swap(false, Ordering::AcqRel),
-                policies: self.policies.swap(false, Ordering::AcqRel),
-            };
-            if fresh.events || fresh.policies {
-                return fresh;
-            }
-            self.told.notified().await;
-        }
     }
 }
 
@@ -129,9 +104,14 @@ impl Board {
         self.shared.guards.iter().any(|guard| guard.is_open(now))
     }
 
-    /// Waits until something is new.
-    pub async fn news(&self) -> Fresh {
-        self.shared.news.wait().await
+    /// Waits until somebody has told of events since this was last waited for.
+    pub async fn new_events(&self) {
+        self.shared.news.events.notified().await;
+    }
+
+    /// The same of policies.
+    pub async fn new_policies(&self) {
+        self.shared.news.policies.notified().await;
     }
 
     /// As they were when this replica connected.
@@ -230,6 +210,19 @@ impl Board {
             Some((number, fields.pop()?.1))
         });
         Ok(numbered.collect())
+    }
+
+    /// The number of the newest event; 0: there is none.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn newest_event(&self) -> Result<u64, StoreError> {
+        let mut read = cmd("XREVRANGE");
+        read.arg(self.shared.keys.events()).arg("+").arg("-");
+        read.arg("COUNT").arg(1);
+        let all: Vec<(String, Vec<(Vec<u8>, Vec<u8>)>)> = self.command(&read).await?;
+        let newest = all.first().and_then(|(id, _)| id.split('-').next());
+        Ok(newest.and_then(|number| number.parse().ok()).unwrap_or(0))
     }
 
     /// Says that this replica is there, and how it is.
