@@ -115,6 +115,7 @@ async fn begin(
 
 /// An orderly end, so that the data directory is free.
 async fn end(replica: Replica) {
+    replica.upkeep.iter().for_each(|it| it.abort());
     replica.tell_last().await;
     let closed = replica.durable().close(replica.wall_now()).await;
     closed.unwrap();
@@ -462,13 +463,11 @@ async fn while_the_store_is_away_own_events_are_shown_and_then_merged_once() {
         .await;
         assert_eq!(replica.happened().len(), 3, "and not the other's");
     }
-    assert!(
-        one.replicas().await[0]
-            .troubles
-            .iter()
-            .any(|it| it.contains("store")),
-        "it knows that it is degraded"
-    );
+    until("it knows that it is degraded", async || {
+        let here = one.replicas().await.remove(0);
+        here.troubles == ["the store does not answer"]
+    })
+    .await;
     server.go_on();
     for replica in [&one, &two] {
         until("both are there", async || {

@@ -98,10 +98,11 @@ impl Board {
         self.shared.is_leased()
     }
 
-    /// Whether the store did not answer lately: for any of its shards.
+    /// Whether the store does not answer. The first shard is asked each second; of another that
+    /// nobody has asked since, it is not known.
     pub fn is_away(&self) -> bool {
-        let now = self.shared.clock.own();
-        self.shared.guards.iter().any(|guard| guard.is_open(now))
+        let (now, guards) = (self.shared.clock.own(), &self.shared.guards);
+        guards[0].is_open(now) || guards.iter().any(|guard| guard.refuses(now))
     }
 
     /// Waits until somebody has told of events since this was last waited for.
