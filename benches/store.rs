@@ -3,6 +3,8 @@
 //!
 //! `cargo bench --bench store` (needs redis-server; `bash tests/stores`)
 
+#![recursion_limit = "256"]
+
 use std::{
     net::TcpListener,
     process::{Child, Command, Stdio},

@@ -34,6 +34,7 @@ mod output;
 mod overrides;
 mod policy;
 mod replay;
+mod replicas;
 mod serve;
 mod simulate;
 mod size;
@@ -102,6 +103,7 @@ enum Command {
     Exec(exec::ExecArgs),
     Check(check::CheckArgs),
     Status(status::StatusArgs),
+    Replicas(replicas::ReplicasArgs),
     Watch(watch::WatchArgs),
     /// Forces a breaker open: no call passes.
     Open(overrides::SetArgs),
@@ -221,6 +223,7 @@ async fn call(context: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Exec(args) => exec::run(context, args).await,
         Command::Check(args) => check::run(context, args).await,
         Command::Status(args) => status::run(context, args).await,
+        Command::Replicas(args) => replicas::run(context, args).await,
         Command::Watch(args) => watch::run(context, args).await,
         Command::Open(args) => overrides::set(context, OverrideKind::ForceOpen, args).await,
         Command::Close(args) => overrides::set(context, OverrideKind::ForceClosed, args).await,

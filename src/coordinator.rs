@@ -3,11 +3,13 @@
 //!
 //! No rule is here; rules are `holdoff_decision`'s. Nothing of the wire is here either.
 
+mod altering;
 mod candidates;
 mod checked_policy;
 mod checks;
 mod counting;
 pub mod events;
+mod happened;
 mod inquiry;
 mod listing;
 mod observing;
@@ -16,8 +18,10 @@ mod overview;
 mod passing;
 mod policies;
 mod push;
+mod put;
 mod questions;
 mod refusal;
+mod replicas;
 mod restore;
 mod survey;
 mod telling;
@@ -45,6 +49,7 @@ pub use passing::{Allowance, Hits, Passage, Passed, Reporting};
 pub use policies::Policies;
 pub use push::{Pushed, SUBSCRIPTIONS_MAX};
 pub use refusal::Refusal;
+pub use replicas::{About, Replica};
 pub use restore::{Parts, Start};
 pub use survey::{Seen, Survey};
 pub use traffic::{Followed, REASONS, Reporter, Traffic};
@@ -87,6 +92,9 @@ pub struct Coordinator<S> {
     candidates: std::sync::atomic::AtomicU64,
     trials: Trials,
     recorder: Option<Recorder>,
+    /// The policies that were put, for the fleet.
+    known: Mutex<altering::Known>,
+    replicas: replicas::Replicas,
     /// Held while the policies are changed.
     changing: tokio::sync::Mutex<()>,
     /// Held while a dependency is forced or released: one of them by its id.

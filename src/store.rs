@@ -270,6 +270,11 @@ pub trait Store: Send + Sync + 'static {
     /// Drops the records that `droppable` names and returns their names.
     fn evict(&self, droppable: &mut dyn FnMut(&Slot) -> bool) -> Vec<Name>;
 
+    /// What replicas share besides records; `None`: nobody else uses this store.
+    fn board(&self) -> Option<redis::Board> {
+        None
+    }
+
     /// How many records there are.
     fn len(&self) -> usize;
 

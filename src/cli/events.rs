@@ -199,6 +199,9 @@ fn columns(ink: Ink, event: &Event, widths: Widths) -> String {
     if !event.owner.is_empty() {
         text.push_str(&format!("  (by {})", escape(&event.owner)));
     }
+    if event.pending {
+        text.push_str("  (the store is away: not in the fleet's order yet)");
+    }
     text.trim_end().to_owned() + "\n"
 }
 
@@ -271,6 +274,7 @@ mod tests {
             epoch: 7,
             detail: "12 of 20 calls failed".into(),
             owner: String::new(),
+            ..Event::default()
         }
     }
 

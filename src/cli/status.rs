@@ -14,7 +14,7 @@ use super::{
     escape::escape,
     exit::{Exit, Failure},
     output::{self, Format, Ink, Tone},
-    span, words,
+    replicas, span, words,
 };
 
 const EXAMPLES: &str = "\
@@ -130,12 +130,14 @@ async fn many(
     }
     output::print(&match context.format {
         Format::Json => output::json("ListDependenciesResponse", &page),
-        Format::Table => list(
-            context.ink,
-            &context.namespace,
-            jiff::Timestamp::now(),
-            page,
-        ),
+        Format::Table => {
+            let now = jiff::Timestamp::now();
+            let list = list(context.ink, &context.namespace, now, page);
+            match replicas::glance(context, connection).await? {
+                Some(replicas) => format!("{replicas} (holdoff replicas).\n{list}"),
+                None => list,
+            }
+        }
     });
     Ok(Exit::Done)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use holdoff_decision::{Nanos, view::is_idle};
 
-use super::{Coordinator, Event, EventKind, Who, checks::may_be_dropped};
+use super::{Coordinator, Event, EventKind, Who, checks::may_be_dropped, happened::AGAIN_AFTER};
 use crate::{
     candidate::Happening,
     store::{Store, StoreError, by_fleet},
@@ -20,8 +20,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 impl<S: Store> Coordinator<S> {
     /// Publishes events for ever.
     pub async fn publish_events(&self) {
+        let board = self.store.board();
         loop {
-            let mut events = self.events.handed_over().await;
+            let mut events = match self.events.has_unsent() {
+                false => self.events.handed_over().await,
+                true => {
+                    let more = self.events.handed_over();
+                    let more = tokio::time::timeout(AGAIN_AFTER, more).await;
+                    more.unwrap_or_default()
+                }
+            };
             let began = self.clock.now();
             if self.durable.flushed().await.is_err() {
                 for event in &mut events {
@@ -34,7 +42,13 @@ impl<S: Store> Coordinator<S> {
                 self.telemetry.time(Timed::Commit, took.into());
             }
             events.iter().for_each(log);
-            self.events.publish(events);
+            match &board {
+                None => self.events.publish(events),
+                Some(board) => {
+                    self.queue_events(board, events);
+                    self.pass_on(board).await;
+                }
+            }
         }
     }
 

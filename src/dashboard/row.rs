@@ -80,6 +80,9 @@ pub struct Happened<'a> {
     pub detail: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub owner: &'a str,
+    /// The store is away: only this replica knows of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending: Option<bool>,
 }
 
 impl<'a> Row<'a> {
@@ -143,6 +146,7 @@ impl<'a> Happened<'a> {
             to: event.states.map(|(_, to)| words::state(to)),
             detail: &event.detail,
             owner: &event.owner,
+            pending: event.is_pending().then_some(true),
         }
     }
 }

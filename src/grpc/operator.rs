@@ -149,6 +149,8 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         request: Request<proto::ListEventsRequest>,
     ) -> Answer<proto::ListEventsResponse> {
         let (request, guard) = self.enter(request)?;
+        // Whoever asks two replicas one after the other sees the same at both.
+        self.coordinator.catch_up_with_events().await;
         let listed = page_size(request.page_size).and_then(|size| {
             let (wanted, since) = self.event_filter(
                 &guard,
@@ -328,6 +330,20 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
     ) -> Answer<proto::DeleteCandidateResponse> {
         let (request, coordinator) = self.enter_change(request)?;
         answer(carried_through(candidates::delete(coordinator, request)).await)
+    }
+
+    async fn list_replicas(
+        &self,
+        request: Request<proto::ListReplicasRequest>,
+    ) -> Answer<proto::ListReplicasResponse> {
+        let (request, _) = self.enter(request)?;
+        if let Err(unknown) = self.existing(&request.namespace) {
+            return answer(Err(unknown));
+        }
+        let replicas = self.coordinator.replicas().await;
+        answer(Ok(proto::ListReplicasResponse {
+            replicas: replicas.into_iter().map(shown::replica).collect(),
+        }))
     }
 }
 

@@ -7,7 +7,7 @@ use holdoff_decision::{record::OverrideKind, window::Counts};
 use super::answer;
 use crate::{
     clock,
-    coordinator::{Event, EventKind, Shown, ShownCheck},
+    coordinator::{Event, EventKind, Replica, Shown, ShownCheck},
     durable::AuditRecord,
     policy::{EntryView, ItemOrigin},
     proto,
@@ -93,6 +93,24 @@ pub fn event(event: &Event) -> proto::Event {
         epoch: event.epoch,
         detail: event.detail.clone(),
         owner: event.owner.clone(),
+        replica: event.teller.replica.into(),
+        pending: event.is_pending(),
+    }
+}
+
+pub fn replica(replica: Replica) -> proto::Replica {
+    proto::Replica {
+        number: replica.number.into(),
+        name: replica.about.name,
+        address: replica.about.address,
+        http_address: replica.about.http,
+        version: replica.about.version,
+        since: Some(replica.since.into()),
+        seen_ago: Some(answer::span(replica.seen_ago)),
+        troubles: replica.troubles,
+        decisions: replica.about.decisions,
+        policies_revision: replica.policies,
+        here: replica.is_here,
     }
 }
 

@@ -32,6 +32,7 @@ pub fn of(refusal: &Refusal) -> Status {
         Refusal::UnknownCandidate { .. } => (Code::NotFound, "UNKNOWN_CANDIDATE"),
         Refusal::TooManyCandidates(_) => (Code::FailedPrecondition, "CANDIDATE_LIMIT"),
         Refusal::NothingToClear { .. } => (Code::FailedPrecondition, "NOTHING_TO_CLEAR"),
+        Refusal::Rival { .. } => (Code::Aborted, "CHANGED_MEANWHILE"),
         Refusal::NoCheck(_) => (Code::FailedPrecondition, "NO_CHECK"),
         Refusal::Store(StoreError::Unknown) => (Code::NotFound, "UNKNOWN_DEPENDENCY"),
         Refusal::Store(
@@ -80,6 +81,7 @@ pub fn of(refusal: &Refusal) -> Status {
         | Refusal::UnknownCandidate { .. }
         | Refusal::TooManyCandidates(_)
         | Refusal::NothingToClear { .. }
+        | Refusal::Rival { .. }
         | Refusal::NoCheck(_)
         | Refusal::Store(StoreError::Unknown)
         | Refusal::Durable(DurableError::Closed | DurableError::Unreadable { .. })

@@ -11,6 +11,7 @@
 //! ends no swap that others wait for.
 
 pub mod address;
+mod board;
 mod count;
 mod decide;
 mod desk;
@@ -32,8 +33,12 @@ use dashmap::DashMap;
 use holdoff_decision::{Nanos, Reach, Time};
 use tokio::{runtime::Handle, time::Instant};
 
-pub use self::address::Address;
+pub use self::{
+    address::Address,
+    board::{Board, Enrolled, Put, Swapped},
+};
 use self::{
+    board::News,
     count::Count,
     desk::{Departure, Desk, GROUPED_FOR, Joined, Landing, Lifetimes, Path},
     feed::{Feed, Source},
@@ -41,12 +46,13 @@ use self::{
     here::Here,
     keys::{Keys, Place, SHARDS},
     link::Link,
-    script::{Act, Call, Outcome, Reply, Version},
+    script::{Act, Call, Outcome, Reply, Tells},
 };
 use super::{
     Name, Seed, Slot, Store, StoreError, Told, memory::AlreadyUniform, sequences::Seen, stored,
 };
 use crate::{clock::FleetClock, permit::DependencyId};
+pub use script::Version;
 
 /// Swaps that one rule may lose before it is refused.
 const TRIES: u32 = 100;
@@ -97,8 +103,15 @@ struct Shared {
     permit_key: [u8; 16],
     was_empty: bool,
     path: Path,
+    /// Of this replica, from 1.
+    number: u16,
+    /// Of this run of it.
+    run: u64,
     feed: Feed,
     told: OnceLock<Told>,
+    news: News,
+    /// As they were at the start.
+    policies: OnceLock<Put>,
 }
 
 /// How decisions are made over a store.
@@ -161,15 +174,12 @@ impl RedisStore {
         let keys = Keys::new(source.prefix());
         let permit_key = keeper::permit_key(&link, &keys, fresh_permit_key).await;
         // A place to begin at; the store tells which number is free.
-        let [a, b, c, d, e, f, g, h, ..] = fresh_permit_key;
-        let first_half = [a, b, c, d, e, f, g, h];
+        let (first_half, second_half) = halves(fresh_permit_key);
+        let number = keeper::replica_number(&link, &keys, u64::from_le_bytes(first_half)).await;
+        let number = number.map_err(failed)?;
         let path = match decisions {
             Decisions::Strict => Path::Strict,
-            Decisions::Leased => {
-                let number =
-                    keeper::replica_number(&link, &keys, u64::from_le_bytes(first_half)).await;
-                Path::Leased(number.map_err(failed)?)
-            }
+            Decisions::Leased => Path::Leased(number),
         };
         let now = clock.own();
         let mut shared = Shared {
@@ -183,18 +193,24 @@ impl RedisStore {
             count: Count::default(),
             home: Handle::current(),
             was_empty: false,
-            feed: Feed::new(path),
+            feed: Feed::new(number),
             path,
+            number,
+            run: u64::from_le_bytes(second_half),
             told: OnceLock::new(),
+            news: News::default(),
+            policies: OnceLock::new(),
         };
         let first = shared.look_at_clock().await;
         shared.was_empty = !first.map_err(|error| format!("the store {source}: {error}"))?;
         let shared = Arc::new(shared);
         tokio::spawn(keeper::keep(Arc::downgrade(&shared)));
-        if shared.is_leased() {
-            let heard = feed::follow(&shared, source.clone()).await;
-            heard.map_err(failed)?;
-        }
+        let heard = feed::follow(&shared, source.clone()).await;
+        heard.map_err(failed)?;
+        // Followed first: what is put from here on is told.
+        let put = Board::of(&shared).policies().await;
+        let put = put.map_err(|error| format!("the store {source}: {error}"))?;
+        let _ = shared.policies.set(put);
         Ok(Self { shared })
     }
 
@@ -260,6 +276,19 @@ impl Shared {
         act: &Act,
         epoch: u64,
     ) -> Result<Reply, StoreError> {
+        let tells = Tells::Nothing;
+        self.ask_and_tell(place, expected, act, epoch, tells).await
+    }
+
+    /// The same; what is changed is told to the others.
+    async fn ask_and_tell(
+        &self,
+        place: &Place,
+        expected: &Version,
+        act: &Act,
+        epoch: u64,
+        tells: Tells,
+    ) -> Result<Reply, StoreError> {
         let away = |why: String| StoreError::Unavailable(why);
         let guard = &self.guards[(place.number % SHARDS) as usize];
         let pass = guard
@@ -271,7 +300,8 @@ impl Shared {
             act,
             epoch,
             shard_kept_for_ms: millis(SHARD_KEPT),
-            by: self.path,
+            by: self.number,
+            tells,
         };
         let within = self.timing.answer_within;
         let answer = tokio::time::timeout(within, call.run(&self.link)).await;
@@ -331,11 +361,13 @@ async fn fly(shared: Arc<Shared>, id: DependencyId, desk: Arc<Mutex<Desk>>, firs
             expected,
             act,
             epoch,
+            tells,
         } = &departure;
         if let Act::Put { .. } = act {
             locked(&desk).group_until(crate::clock::instant() + GROUPED_FOR);
         }
-        let reply = shared.ask(&place, expected, act, *epoch).await;
+        let asked = shared.ask_and_tell(&place, expected, act, *epoch, *tells);
+        let reply = asked.await;
         let mut at = locked(&desk);
         let now = shared.clock.now();
         at.land(reply.map(|reply| reply.outcome), now);
@@ -465,6 +497,17 @@ impl Store for RedisStore {
     fn len(&self) -> usize {
         self.shared.count.all()
     }
+
+    fn board(&self) -> Option<Board> {
+        Some(Board::of(&self.shared))
+    }
+}
+
+fn halves(bytes: [u8; 16]) -> ([u8; 8], [u8; 8]) {
+    let (mut first, mut second) = ([0; 8], [0; 8]);
+    first.copy_from_slice(&bytes[..8]);
+    second.copy_from_slice(&bytes[8..]);
+    (first, second)
 }
 
 fn locked(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {

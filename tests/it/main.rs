@@ -4,6 +4,7 @@
 mod acquire;
 mod admission;
 mod bad_input;
+mod board;
 mod book;
 mod candidates;
 mod collector;
@@ -26,6 +27,7 @@ mod probes;
 mod process;
 mod recording;
 mod returning;
+mod rolling;
 mod secure;
 mod served_store;
 mod service_manager;

@@ -217,8 +217,12 @@ pub async fn connect(url: &str) -> RedisStore {
 }
 
 pub async fn connect_with(url: &str, decisions: Decisions) -> RedisStore {
+    connect_timed(url, PATIENT, decisions).await
+}
+
+pub async fn connect_timed(url: &str, timing: Timing, decisions: Decisions) -> RedisStore {
     let address: Address = url.parse().unwrap();
-    let store = RedisStore::connect(&address, PATIENT, decisions, rand::random()).await;
+    let store = RedisStore::connect(&address, timing, decisions, rand::random()).await;
     store.unwrap_or_else(|error| panic!("{error}"))
 }
 

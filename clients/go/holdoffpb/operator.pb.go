@@ -1180,7 +1180,8 @@ func (*WatchDependenciesResponse_Synced) isWatchDependenciesResponse_Change() {}
 // One thing that happened.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Rises by one with each event of a service run.
+	// Rises by one with each event of a service run; over a shared store with each event of the
+	// fleet, the same at every replica. 0: see `pending`.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// When.
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
@@ -1199,7 +1200,12 @@ type Event struct {
 	// The numbers, in a sentence.
 	Detail string `protobuf:"bytes,9,opt,name=detail,proto3" json:"detail,omitempty"`
 	// Who, where a person did it.
-	Owner         string `protobuf:"bytes,10,opt,name=owner,proto3" json:"owner,omitempty"`
+	Owner string `protobuf:"bytes,10,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The replica that made it happen, by its number; 0 where no store is shared.
+	Replica uint32 `protobuf:"varint,60,opt,name=replica,proto3" json:"replica,omitempty"`
+	// True while the shared store is away: only the replica that answers knows of it, and it has no
+	// place yet in the order of all. It gets its `sequence` when the store is back.
+	Pending       bool `protobuf:"varint,61,opt,name=pending,proto3" json:"pending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1302,6 +1308,20 @@ func (x *Event) GetOwner() string {
 		return x.Owner
 	}
 	return ""
+}
+
+func (x *Event) GetReplica() uint32 {
+	if x != nil {
+		return x.Replica
+	}
+	return 0
+}
+
+func (x *Event) GetPending() bool {
+	if x != nil {
+		return x.Pending
+	}
+	return false
 }
 
 // Which events.
@@ -1499,7 +1519,7 @@ func (x *ListEventsRequest) GetPageSize() uint32 {
 // Events, oldest first.
 type ListEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The newest 10,000 are remembered.
+	// The newest 10,000 are remembered. Those that are pending come last.
 	Events        []*Event `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2045,7 +2065,8 @@ type AuditRecord struct {
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
 	// Who.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	// The RPC, for example `SetOverride`.
+	// The RPC, for example `SetOverride`; or `TakeFromFleet`: this replica keeps, or keeps no
+	// longer, what was put at another one.
 	Action string `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`
 	// The tenant.
 	Namespace string `protobuf:"bytes,5,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -4472,6 +4493,236 @@ func (*DeleteCandidateResponse) Descriptor() ([]byte, []int) {
 	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
+// Who shares the store.
+type ListReplicasRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A tenant that the caller may look at; the answer is the same for all.
+	Namespace     string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReplicasRequest) Reset() {
+	*x = ListReplicasRequest{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReplicasRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReplicasRequest) ProtoMessage() {}
+
+func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReplicasRequest.ProtoReflect.Descriptor instead.
+func (*ListReplicasRequest) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *ListReplicasRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+// Who shares the store.
+type ListReplicasResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The one that answers first, then by name. One that was silent for a minute is left out.
+	Replicas      []*Replica `protobuf:"bytes,1,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReplicasResponse) Reset() {
+	*x = ListReplicasResponse{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReplicasResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReplicasResponse) ProtoMessage() {}
+
+func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReplicasResponse.ProtoReflect.Descriptor instead.
+func (*ListReplicasResponse) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *ListReplicasResponse) GetReplicas() []*Replica {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+// A process of the service.
+type Replica struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its number among those that share the store; another one with each start. 0 where no store
+	// is shared.
+	Number uint32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// The machine's name and the port.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Where gRPC listens, as HOST:PORT.
+	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	// Where the dashboard is, as HOST:PORT; empty: nowhere.
+	HttpAddress string `protobuf:"bytes,4,opt,name=http_address,json=httpAddress,proto3" json:"http_address,omitempty"`
+	// Of holdoff.
+	Version string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
+	// Since when it runs.
+	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
+	// How long ago it told of itself; every 3 s unless it is in trouble.
+	SeenAgo *durationpb.Duration `protobuf:"bytes,7,opt,name=seen_ago,json=seenAgo,proto3" json:"seen_ago,omitempty"`
+	// What is wrong with it, a sentence each: the store does not answer, the data directory cannot
+	// be written, policies are refused, it is silent. Empty: it is well.
+	Troubles []string `protobuf:"bytes,8,rep,name=troubles,proto3" json:"troubles,omitempty"`
+	// How it decides: `memory`, `strict` or `leased`.
+	Decisions string `protobuf:"bytes,9,opt,name=decisions,proto3" json:"decisions,omitempty"`
+	// Changes of put policies that it has taken, in all; replicas of one fleet have the same.
+	PoliciesRevision uint64 `protobuf:"varint,10,opt,name=policies_revision,json=policiesRevision,proto3" json:"policies_revision,omitempty"`
+	// True of the one that answers.
+	Here          bool `protobuf:"varint,11,opt,name=here,proto3" json:"here,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Replica) Reset() {
+	*x = Replica{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Replica) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Replica) ProtoMessage() {}
+
+func (x *Replica) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Replica.ProtoReflect.Descriptor instead.
+func (*Replica) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *Replica) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Replica) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Replica) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Replica) GetHttpAddress() string {
+	if x != nil {
+		return x.HttpAddress
+	}
+	return ""
+}
+
+func (x *Replica) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Replica) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Replica) GetSeenAgo() *durationpb.Duration {
+	if x != nil {
+		return x.SeenAgo
+	}
+	return nil
+}
+
+func (x *Replica) GetTroubles() []string {
+	if x != nil {
+		return x.Troubles
+	}
+	return nil
+}
+
+func (x *Replica) GetDecisions() string {
+	if x != nil {
+		return x.Decisions
+	}
+	return ""
+}
+
+func (x *Replica) GetPoliciesRevision() uint64 {
+	if x != nil {
+		return x.PoliciesRevision
+	}
+	return 0
+}
+
+func (x *Replica) GetHere() bool {
+	if x != nil {
+		return x.Here
+	}
+	return false
+}
+
 var File_holdoff_v1_operator_proto protoreflect.FileDescriptor
 
 const file_holdoff_v1_operator_proto_rawDesc = "" +
@@ -4555,7 +4806,7 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"dependency\x12\x1a\n" +
 	"\aremoved\x18\x02 \x01(\tH\x00R\aremoved\x12\x18\n" +
 	"\x06synced\x18\x03 \x01(\bH\x00R\x06syncedB\b\n" +
-	"\x06change\"\xd8\x02\n" +
+	"\x06change\"\x8c\x03\n" +
 	"\x05Event\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12)\n" +
@@ -4569,7 +4820,9 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x05epoch\x18\b \x01(\x04R\x05epoch\x12\x16\n" +
 	"\x06detail\x18\t \x01(\tR\x06detail\x12\x14\n" +
 	"\x05owner\x18\n" +
-	" \x01(\tR\x05owner\"\x83\x01\n" +
+	" \x01(\tR\x05owner\x12\x18\n" +
+	"\areplica\x18< \x01(\rR\areplica\x12\x18\n" +
+	"\apending\x18= \x01(\bR\apending\"\x83\x01\n" +
 	"\x12WatchEventsRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1e\n" +
 	"\n" +
@@ -4833,7 +5086,24 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x19\n" +
-	"\x17DeleteCandidateResponse*k\n" +
+	"\x17DeleteCandidateResponse\"3\n" +
+	"\x13ListReplicasRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"G\n" +
+	"\x14ListReplicasResponse\x12/\n" +
+	"\breplicas\x18\x01 \x03(\v2\x13.holdoff.v1.ReplicaR\breplicas\"\xef\x02\n" +
+	"\aReplica\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\x12!\n" +
+	"\fhttp_address\x18\x04 \x01(\tR\vhttpAddress\x12\x18\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\x120\n" +
+	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x124\n" +
+	"\bseen_ago\x18\a \x01(\v2\x19.google.protobuf.DurationR\aseenAgo\x12\x1a\n" +
+	"\btroubles\x18\b \x03(\tR\btroubles\x12\x1c\n" +
+	"\tdecisions\x18\t \x01(\tR\tdecisions\x12+\n" +
+	"\x11policies_revision\x18\n" +
+	" \x01(\x04R\x10policiesRevision\x12\x12\n" +
+	"\x04here\x18\v \x01(\bR\x04here*k\n" +
 	"\fOverrideKind\x12\x1d\n" +
 	"\x19OVERRIDE_KIND_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18OVERRIDE_KIND_FORCE_OPEN\x10\x01\x12\x1e\n" +
@@ -4875,7 +5145,7 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x1cFINDING_SEVERITY_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16FINDING_SEVERITY_ERROR\x10\x01\x12\x1c\n" +
 	"\x18FINDING_SEVERITY_WARNING\x10\x02\x12\x19\n" +
-	"\x15FINDING_SEVERITY_HINT\x10\x032\xa3\r\n" +
+	"\x15FINDING_SEVERITY_HINT\x10\x032\xf6\r\n" +
 	"\x0fOperatorService\x12]\n" +
 	"\x10ListDependencies\x12#.holdoff.v1.ListDependenciesRequest\x1a$.holdoff.v1.ListDependenciesResponse\x12T\n" +
 	"\rGetDependency\x12 .holdoff.v1.GetDependencyRequest\x1a!.holdoff.v1.GetDependencyResponse\x12b\n" +
@@ -4897,7 +5167,8 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x0eListCandidates\x12!.holdoff.v1.ListCandidatesRequest\x1a\".holdoff.v1.ListCandidatesResponse\x12Q\n" +
 	"\fGetCandidate\x12\x1f.holdoff.v1.GetCandidateRequest\x1a .holdoff.v1.GetCandidateResponse\x12]\n" +
 	"\x10PromoteCandidate\x12#.holdoff.v1.PromoteCandidateRequest\x1a$.holdoff.v1.PromoteCandidateResponse\x12Z\n" +
-	"\x0fDeleteCandidate\x12\".holdoff.v1.DeleteCandidateRequest\x1a#.holdoff.v1.DeleteCandidateResponseb\x06proto3"
+	"\x0fDeleteCandidate\x12\".holdoff.v1.DeleteCandidateRequest\x1a#.holdoff.v1.DeleteCandidateResponse\x12Q\n" +
+	"\fListReplicas\x12\x1f.holdoff.v1.ListReplicasRequest\x1a .holdoff.v1.ListReplicasResponseb\x06proto3"
 
 var (
 	file_holdoff_v1_operator_proto_rawDescOnce sync.Once
@@ -4912,7 +5183,7 @@ func file_holdoff_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_holdoff_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_holdoff_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_holdoff_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_holdoff_v1_operator_proto_goTypes = []any{
 	(OverrideKind)(0),                 // 0: holdoff.v1.OverrideKind
 	(EventKind)(0),                    // 1: holdoff.v1.EventKind
@@ -4974,48 +5245,51 @@ var file_holdoff_v1_operator_proto_goTypes = []any{
 	(*PromoteCandidateResponse)(nil),  // 57: holdoff.v1.PromoteCandidateResponse
 	(*DeleteCandidateRequest)(nil),    // 58: holdoff.v1.DeleteCandidateRequest
 	(*DeleteCandidateResponse)(nil),   // 59: holdoff.v1.DeleteCandidateResponse
-	nil,                               // 60: holdoff.v1.Finding.NumbersEntry
-	(*timestamppb.Timestamp)(nil),     // 61: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 62: google.protobuf.Duration
-	(BreakerState)(0),                 // 63: holdoff.v1.BreakerState
-	(CheckVerdict)(0),                 // 64: holdoff.v1.CheckVerdict
-	(DenialReason)(0),                 // 65: holdoff.v1.DenialReason
+	(*ListReplicasRequest)(nil),       // 60: holdoff.v1.ListReplicasRequest
+	(*ListReplicasResponse)(nil),      // 61: holdoff.v1.ListReplicasResponse
+	(*Replica)(nil),                   // 62: holdoff.v1.Replica
+	nil,                               // 63: holdoff.v1.Finding.NumbersEntry
+	(*timestamppb.Timestamp)(nil),     // 64: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 65: google.protobuf.Duration
+	(BreakerState)(0),                 // 66: holdoff.v1.BreakerState
+	(CheckVerdict)(0),                 // 67: holdoff.v1.CheckVerdict
+	(DenialReason)(0),                 // 68: holdoff.v1.DenialReason
 }
 var file_holdoff_v1_operator_proto_depIdxs = []int32{
 	0,  // 0: holdoff.v1.Override.kind:type_name -> holdoff.v1.OverrideKind
-	61, // 1: holdoff.v1.Override.set_time:type_name -> google.protobuf.Timestamp
-	62, // 2: holdoff.v1.Override.expires_in:type_name -> google.protobuf.Duration
-	63, // 3: holdoff.v1.Dependency.state:type_name -> holdoff.v1.BreakerState
-	62, // 4: holdoff.v1.Dependency.in_state_for:type_name -> google.protobuf.Duration
-	62, // 5: holdoff.v1.Dependency.open_for:type_name -> google.protobuf.Duration
+	64, // 1: holdoff.v1.Override.set_time:type_name -> google.protobuf.Timestamp
+	65, // 2: holdoff.v1.Override.expires_in:type_name -> google.protobuf.Duration
+	66, // 3: holdoff.v1.Dependency.state:type_name -> holdoff.v1.BreakerState
+	65, // 4: holdoff.v1.Dependency.in_state_for:type_name -> google.protobuf.Duration
+	65, // 5: holdoff.v1.Dependency.open_for:type_name -> google.protobuf.Duration
 	4,  // 6: holdoff.v1.Dependency.override:type_name -> holdoff.v1.Override
-	62, // 7: holdoff.v1.Dependency.held_for:type_name -> google.protobuf.Duration
-	63, // 8: holdoff.v1.Dependency.shadow_state:type_name -> holdoff.v1.BreakerState
+	65, // 7: holdoff.v1.Dependency.held_for:type_name -> google.protobuf.Duration
+	66, // 8: holdoff.v1.Dependency.shadow_state:type_name -> holdoff.v1.BreakerState
 	6,  // 9: holdoff.v1.Dependency.check:type_name -> holdoff.v1.CheckSummary
-	62, // 10: holdoff.v1.Dependency.usual_latency:type_name -> google.protobuf.Duration
-	62, // 11: holdoff.v1.CheckSummary.period:type_name -> google.protobuf.Duration
-	64, // 12: holdoff.v1.CheckSummary.verdict:type_name -> holdoff.v1.CheckVerdict
-	62, // 13: holdoff.v1.CheckSummary.age:type_name -> google.protobuf.Duration
-	62, // 14: holdoff.v1.CheckSummary.next_in:type_name -> google.protobuf.Duration
-	63, // 15: holdoff.v1.ListDependenciesRequest.states:type_name -> holdoff.v1.BreakerState
+	65, // 10: holdoff.v1.Dependency.usual_latency:type_name -> google.protobuf.Duration
+	65, // 11: holdoff.v1.CheckSummary.period:type_name -> google.protobuf.Duration
+	67, // 12: holdoff.v1.CheckSummary.verdict:type_name -> holdoff.v1.CheckVerdict
+	65, // 13: holdoff.v1.CheckSummary.age:type_name -> google.protobuf.Duration
+	65, // 14: holdoff.v1.CheckSummary.next_in:type_name -> google.protobuf.Duration
+	66, // 15: holdoff.v1.ListDependenciesRequest.states:type_name -> holdoff.v1.BreakerState
 	5,  // 16: holdoff.v1.ListDependenciesResponse.dependencies:type_name -> holdoff.v1.Dependency
 	5,  // 17: holdoff.v1.GetDependencyResponse.dependency:type_name -> holdoff.v1.Dependency
 	5,  // 18: holdoff.v1.WatchDependenciesResponse.dependency:type_name -> holdoff.v1.Dependency
-	61, // 19: holdoff.v1.Event.time:type_name -> google.protobuf.Timestamp
+	64, // 19: holdoff.v1.Event.time:type_name -> google.protobuf.Timestamp
 	1,  // 20: holdoff.v1.Event.kind:type_name -> holdoff.v1.EventKind
-	63, // 21: holdoff.v1.Event.from:type_name -> holdoff.v1.BreakerState
-	63, // 22: holdoff.v1.Event.to:type_name -> holdoff.v1.BreakerState
-	62, // 23: holdoff.v1.WatchEventsRequest.since:type_name -> google.protobuf.Duration
+	66, // 21: holdoff.v1.Event.from:type_name -> holdoff.v1.BreakerState
+	66, // 22: holdoff.v1.Event.to:type_name -> holdoff.v1.BreakerState
+	65, // 23: holdoff.v1.WatchEventsRequest.since:type_name -> google.protobuf.Duration
 	13, // 24: holdoff.v1.WatchEventsResponse.event:type_name -> holdoff.v1.Event
-	62, // 25: holdoff.v1.ListEventsRequest.since:type_name -> google.protobuf.Duration
+	65, // 25: holdoff.v1.ListEventsRequest.since:type_name -> google.protobuf.Duration
 	13, // 26: holdoff.v1.ListEventsResponse.events:type_name -> holdoff.v1.Event
 	0,  // 27: holdoff.v1.SetOverrideRequest.kind:type_name -> holdoff.v1.OverrideKind
-	62, // 28: holdoff.v1.SetOverrideRequest.expires_in:type_name -> google.protobuf.Duration
+	65, // 28: holdoff.v1.SetOverrideRequest.expires_in:type_name -> google.protobuf.Duration
 	5,  // 29: holdoff.v1.SetOverrideResponse.dependency:type_name -> holdoff.v1.Dependency
 	5,  // 30: holdoff.v1.ClearOverrideResponse.dependency:type_name -> holdoff.v1.Dependency
 	5,  // 31: holdoff.v1.ResetDependencyResponse.dependency:type_name -> holdoff.v1.Dependency
 	5,  // 32: holdoff.v1.ClearHoldResponse.dependency:type_name -> holdoff.v1.Dependency
-	61, // 33: holdoff.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
+	64, // 33: holdoff.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
 	26, // 34: holdoff.v1.ListAuditResponse.records:type_name -> holdoff.v1.AuditRecord
 	2,  // 35: holdoff.v1.Policy.source:type_name -> holdoff.v1.PolicySource
 	29, // 36: holdoff.v1.ListPoliciesResponse.policies:type_name -> holdoff.v1.Policy
@@ -5023,28 +5297,28 @@ var file_holdoff_v1_operator_proto_depIdxs = []int32{
 	29, // 38: holdoff.v1.PutPolicyResponse.policy:type_name -> holdoff.v1.Policy
 	40, // 39: holdoff.v1.CheckPolicyRequest.traffic:type_name -> holdoff.v1.TrafficFacts
 	40, // 40: holdoff.v1.CheckPolicyRequest.everywhere:type_name -> holdoff.v1.TrafficFacts
-	62, // 41: holdoff.v1.TrafficFacts.deadline:type_name -> google.protobuf.Duration
-	62, // 42: holdoff.v1.TrafficFacts.attempt_time:type_name -> google.protobuf.Duration
-	62, // 43: holdoff.v1.TrafficFacts.attempt_timeout:type_name -> google.protobuf.Duration
-	62, // 44: holdoff.v1.TrafficFacts.recovery_goal:type_name -> google.protobuf.Duration
+	65, // 41: holdoff.v1.TrafficFacts.deadline:type_name -> google.protobuf.Duration
+	65, // 42: holdoff.v1.TrafficFacts.attempt_time:type_name -> google.protobuf.Duration
+	65, // 43: holdoff.v1.TrafficFacts.attempt_timeout:type_name -> google.protobuf.Duration
+	65, // 44: holdoff.v1.TrafficFacts.recovery_goal:type_name -> google.protobuf.Duration
 	3,  // 45: holdoff.v1.Finding.severity:type_name -> holdoff.v1.FindingSeverity
-	60, // 46: holdoff.v1.Finding.numbers:type_name -> holdoff.v1.Finding.NumbersEntry
+	63, // 46: holdoff.v1.Finding.numbers:type_name -> holdoff.v1.Finding.NumbersEntry
 	41, // 47: holdoff.v1.Finding.proposal:type_name -> holdoff.v1.PolicyChange
 	42, // 48: holdoff.v1.CheckPolicyResponse.findings:type_name -> holdoff.v1.Finding
-	61, // 49: holdoff.v1.Candidate.put_time:type_name -> google.protobuf.Timestamp
+	64, // 49: holdoff.v1.Candidate.put_time:type_name -> google.protobuf.Timestamp
 	45, // 50: holdoff.v1.Candidate.comparison:type_name -> holdoff.v1.Comparison
-	61, // 51: holdoff.v1.Comparison.since:type_name -> google.protobuf.Timestamp
-	61, // 52: holdoff.v1.Comparison.until:type_name -> google.protobuf.Timestamp
+	64, // 51: holdoff.v1.Comparison.since:type_name -> google.protobuf.Timestamp
+	64, // 52: holdoff.v1.Comparison.until:type_name -> google.protobuf.Timestamp
 	46, // 53: holdoff.v1.Comparison.live:type_name -> holdoff.v1.ComparedSide
 	46, // 54: holdoff.v1.Comparison.candidate:type_name -> holdoff.v1.ComparedSide
 	48, // 55: holdoff.v1.Comparison.refused:type_name -> holdoff.v1.DifferingAttempts
 	48, // 56: holdoff.v1.Comparison.let_through:type_name -> holdoff.v1.DifferingAttempts
-	62, // 57: holdoff.v1.Comparison.later_by:type_name -> google.protobuf.Duration
-	62, // 58: holdoff.v1.Comparison.sooner_by:type_name -> google.protobuf.Duration
+	65, // 57: holdoff.v1.Comparison.later_by:type_name -> google.protobuf.Duration
+	65, // 58: holdoff.v1.Comparison.sooner_by:type_name -> google.protobuf.Duration
 	47, // 59: holdoff.v1.ComparedSide.openings:type_name -> holdoff.v1.Opening
-	61, // 60: holdoff.v1.Opening.time:type_name -> google.protobuf.Timestamp
-	65, // 61: holdoff.v1.DifferingAttempts.reason:type_name -> holdoff.v1.DenialReason
-	63, // 62: holdoff.v1.ComparedDependency.candidate_state:type_name -> holdoff.v1.BreakerState
+	64, // 60: holdoff.v1.Opening.time:type_name -> google.protobuf.Timestamp
+	68, // 61: holdoff.v1.DifferingAttempts.reason:type_name -> holdoff.v1.DenialReason
+	66, // 62: holdoff.v1.ComparedDependency.candidate_state:type_name -> holdoff.v1.BreakerState
 	45, // 63: holdoff.v1.ComparedDependency.comparison:type_name -> holdoff.v1.Comparison
 	44, // 64: holdoff.v1.PutCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
 	44, // 65: holdoff.v1.ListCandidatesResponse.candidates:type_name -> holdoff.v1.Candidate
@@ -5052,51 +5326,56 @@ var file_holdoff_v1_operator_proto_depIdxs = []int32{
 	49, // 67: holdoff.v1.GetCandidateResponse.dependencies:type_name -> holdoff.v1.ComparedDependency
 	29, // 68: holdoff.v1.PromoteCandidateResponse.policy:type_name -> holdoff.v1.Policy
 	44, // 69: holdoff.v1.PromoteCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
-	7,  // 70: holdoff.v1.OperatorService.ListDependencies:input_type -> holdoff.v1.ListDependenciesRequest
-	9,  // 71: holdoff.v1.OperatorService.GetDependency:input_type -> holdoff.v1.GetDependencyRequest
-	11, // 72: holdoff.v1.OperatorService.WatchDependencies:input_type -> holdoff.v1.WatchDependenciesRequest
-	14, // 73: holdoff.v1.OperatorService.WatchEvents:input_type -> holdoff.v1.WatchEventsRequest
-	16, // 74: holdoff.v1.OperatorService.ListEvents:input_type -> holdoff.v1.ListEventsRequest
-	18, // 75: holdoff.v1.OperatorService.SetOverride:input_type -> holdoff.v1.SetOverrideRequest
-	20, // 76: holdoff.v1.OperatorService.ClearOverride:input_type -> holdoff.v1.ClearOverrideRequest
-	22, // 77: holdoff.v1.OperatorService.ResetDependency:input_type -> holdoff.v1.ResetDependencyRequest
-	24, // 78: holdoff.v1.OperatorService.ClearHold:input_type -> holdoff.v1.ClearHoldRequest
-	27, // 79: holdoff.v1.OperatorService.ListAudit:input_type -> holdoff.v1.ListAuditRequest
-	30, // 80: holdoff.v1.OperatorService.ListPolicies:input_type -> holdoff.v1.ListPoliciesRequest
-	32, // 81: holdoff.v1.OperatorService.GetPolicy:input_type -> holdoff.v1.GetPolicyRequest
-	35, // 82: holdoff.v1.OperatorService.PutPolicy:input_type -> holdoff.v1.PutPolicyRequest
-	37, // 83: holdoff.v1.OperatorService.DeletePolicy:input_type -> holdoff.v1.DeletePolicyRequest
-	39, // 84: holdoff.v1.OperatorService.CheckPolicy:input_type -> holdoff.v1.CheckPolicyRequest
-	50, // 85: holdoff.v1.OperatorService.PutCandidate:input_type -> holdoff.v1.PutCandidateRequest
-	52, // 86: holdoff.v1.OperatorService.ListCandidates:input_type -> holdoff.v1.ListCandidatesRequest
-	54, // 87: holdoff.v1.OperatorService.GetCandidate:input_type -> holdoff.v1.GetCandidateRequest
-	56, // 88: holdoff.v1.OperatorService.PromoteCandidate:input_type -> holdoff.v1.PromoteCandidateRequest
-	58, // 89: holdoff.v1.OperatorService.DeleteCandidate:input_type -> holdoff.v1.DeleteCandidateRequest
-	8,  // 90: holdoff.v1.OperatorService.ListDependencies:output_type -> holdoff.v1.ListDependenciesResponse
-	10, // 91: holdoff.v1.OperatorService.GetDependency:output_type -> holdoff.v1.GetDependencyResponse
-	12, // 92: holdoff.v1.OperatorService.WatchDependencies:output_type -> holdoff.v1.WatchDependenciesResponse
-	15, // 93: holdoff.v1.OperatorService.WatchEvents:output_type -> holdoff.v1.WatchEventsResponse
-	17, // 94: holdoff.v1.OperatorService.ListEvents:output_type -> holdoff.v1.ListEventsResponse
-	19, // 95: holdoff.v1.OperatorService.SetOverride:output_type -> holdoff.v1.SetOverrideResponse
-	21, // 96: holdoff.v1.OperatorService.ClearOverride:output_type -> holdoff.v1.ClearOverrideResponse
-	23, // 97: holdoff.v1.OperatorService.ResetDependency:output_type -> holdoff.v1.ResetDependencyResponse
-	25, // 98: holdoff.v1.OperatorService.ClearHold:output_type -> holdoff.v1.ClearHoldResponse
-	28, // 99: holdoff.v1.OperatorService.ListAudit:output_type -> holdoff.v1.ListAuditResponse
-	31, // 100: holdoff.v1.OperatorService.ListPolicies:output_type -> holdoff.v1.ListPoliciesResponse
-	34, // 101: holdoff.v1.OperatorService.GetPolicy:output_type -> holdoff.v1.GetPolicyResponse
-	36, // 102: holdoff.v1.OperatorService.PutPolicy:output_type -> holdoff.v1.PutPolicyResponse
-	38, // 103: holdoff.v1.OperatorService.DeletePolicy:output_type -> holdoff.v1.DeletePolicyResponse
-	43, // 104: holdoff.v1.OperatorService.CheckPolicy:output_type -> holdoff.v1.CheckPolicyResponse
-	51, // 105: holdoff.v1.OperatorService.PutCandidate:output_type -> holdoff.v1.PutCandidateResponse
-	53, // 106: holdoff.v1.OperatorService.ListCandidates:output_type -> holdoff.v1.ListCandidatesResponse
-	55, // 107: holdoff.v1.OperatorService.GetCandidate:output_type -> holdoff.v1.GetCandidateResponse
-	57, // 108: holdoff.v1.OperatorService.PromoteCandidate:output_type -> holdoff.v1.PromoteCandidateResponse
-	59, // 109: holdoff.v1.OperatorService.DeleteCandidate:output_type -> holdoff.v1.DeleteCandidateResponse
-	90, // [90:110] is the sub-list for method output_type
-	70, // [70:90] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	62, // 70: holdoff.v1.ListReplicasResponse.replicas:type_name -> holdoff.v1.Replica
+	64, // 71: holdoff.v1.Replica.since:type_name -> google.protobuf.Timestamp
+	65, // 72: holdoff.v1.Replica.seen_ago:type_name -> google.protobuf.Duration
+	7,  // 73: holdoff.v1.OperatorService.ListDependencies:input_type -> holdoff.v1.ListDependenciesRequest
+	9,  // 74: holdoff.v1.OperatorService.GetDependency:input_type -> holdoff.v1.GetDependencyRequest
+	11, // 75: holdoff.v1.OperatorService.WatchDependencies:input_type -> holdoff.v1.WatchDependenciesRequest
+	14, // 76: holdoff.v1.OperatorService.WatchEvents:input_type -> holdoff.v1.WatchEventsRequest
+	16, // 77: holdoff.v1.OperatorService.ListEvents:input_type -> holdoff.v1.ListEventsRequest
+	18, // 78: holdoff.v1.OperatorService.SetOverride:input_type -> holdoff.v1.SetOverrideRequest
+	20, // 79: holdoff.v1.OperatorService.ClearOverride:input_type -> holdoff.v1.ClearOverrideRequest
+	22, // 80: holdoff.v1.OperatorService.ResetDependency:input_type -> holdoff.v1.ResetDependencyRequest
+	24, // 81: holdoff.v1.OperatorService.ClearHold:input_type -> holdoff.v1.ClearHoldRequest
+	27, // 82: holdoff.v1.OperatorService.ListAudit:input_type -> holdoff.v1.ListAuditRequest
+	30, // 83: holdoff.v1.OperatorService.ListPolicies:input_type -> holdoff.v1.ListPoliciesRequest
+	32, // 84: holdoff.v1.OperatorService.GetPolicy:input_type -> holdoff.v1.GetPolicyRequest
+	35, // 85: holdoff.v1.OperatorService.PutPolicy:input_type -> holdoff.v1.PutPolicyRequest
+	37, // 86: holdoff.v1.OperatorService.DeletePolicy:input_type -> holdoff.v1.DeletePolicyRequest
+	39, // 87: holdoff.v1.OperatorService.CheckPolicy:input_type -> holdoff.v1.CheckPolicyRequest
+	50, // 88: holdoff.v1.OperatorService.PutCandidate:input_type -> holdoff.v1.PutCandidateRequest
+	52, // 89: holdoff.v1.OperatorService.ListCandidates:input_type -> holdoff.v1.ListCandidatesRequest
+	54, // 90: holdoff.v1.OperatorService.GetCandidate:input_type -> holdoff.v1.GetCandidateRequest
+	56, // 91: holdoff.v1.OperatorService.PromoteCandidate:input_type -> holdoff.v1.PromoteCandidateRequest
+	58, // 92: holdoff.v1.OperatorService.DeleteCandidate:input_type -> holdoff.v1.DeleteCandidateRequest
+	60, // 93: holdoff.v1.OperatorService.ListReplicas:input_type -> holdoff.v1.ListReplicasRequest
+	8,  // 94: holdoff.v1.OperatorService.ListDependencies:output_type -> holdoff.v1.ListDependenciesResponse
+	10, // 95: holdoff.v1.OperatorService.GetDependency:output_type -> holdoff.v1.GetDependencyResponse
+	12, // 96: holdoff.v1.OperatorService.WatchDependencies:output_type -> holdoff.v1.WatchDependenciesResponse
+	15, // 97: holdoff.v1.OperatorService.WatchEvents:output_type -> holdoff.v1.WatchEventsResponse
+	17, // 98: holdoff.v1.OperatorService.ListEvents:output_type -> holdoff.v1.ListEventsResponse
+	19, // 99: holdoff.v1.OperatorService.SetOverride:output_type -> holdoff.v1.SetOverrideResponse
+	21, // 100: holdoff.v1.OperatorService.ClearOverride:output_type -> holdoff.v1.ClearOverrideResponse
+	23, // 101: holdoff.v1.OperatorService.ResetDependency:output_type -> holdoff.v1.ResetDependencyResponse
+	25, // 102: holdoff.v1.OperatorService.ClearHold:output_type -> holdoff.v1.ClearHoldResponse
+	28, // 103: holdoff.v1.OperatorService.ListAudit:output_type -> holdoff.v1.ListAuditResponse
+	31, // 104: holdoff.v1.OperatorService.ListPolicies:output_type -> holdoff.v1.ListPoliciesResponse
+	34, // 105: holdoff.v1.OperatorService.GetPolicy:output_type -> holdoff.v1.GetPolicyResponse
+	36, // 106: holdoff.v1.OperatorService.PutPolicy:output_type -> holdoff.v1.PutPolicyResponse
+	38, // 107: holdoff.v1.OperatorService.DeletePolicy:output_type -> holdoff.v1.DeletePolicyResponse
+	43, // 108: holdoff.v1.OperatorService.CheckPolicy:output_type -> holdoff.v1.CheckPolicyResponse
+	51, // 109: holdoff.v1.OperatorService.PutCandidate:output_type -> holdoff.v1.PutCandidateResponse
+	53, // 110: holdoff.v1.OperatorService.ListCandidates:output_type -> holdoff.v1.ListCandidatesResponse
+	55, // 111: holdoff.v1.OperatorService.GetCandidate:output_type -> holdoff.v1.GetCandidateResponse
+	57, // 112: holdoff.v1.OperatorService.PromoteCandidate:output_type -> holdoff.v1.PromoteCandidateResponse
+	59, // 113: holdoff.v1.OperatorService.DeleteCandidate:output_type -> holdoff.v1.DeleteCandidateResponse
+	61, // 114: holdoff.v1.OperatorService.ListReplicas:output_type -> holdoff.v1.ListReplicasResponse
+	94, // [94:115] is the sub-list for method output_type
+	73, // [73:94] is the sub-list for method input_type
+	73, // [73:73] is the sub-list for extension type_name
+	73, // [73:73] is the sub-list for extension extendee
+	0,  // [0:73] is the sub-list for field type_name
 }
 
 func init() { file_holdoff_v1_operator_proto_init() }
@@ -5117,7 +5396,7 @@ func file_holdoff_v1_operator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdoff_v1_operator_proto_rawDesc), len(file_holdoff_v1_operator_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   57,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -96,6 +96,7 @@ fn tripped(name: &str) -> Event {
         epoch: 7,
         detail: "12 of 20 calls failed".into(),
         owner: String::new(),
+        ..Event::default()
     }
 }
 

@@ -22,7 +22,7 @@ use holdoff_decision::{Nanos, Summary, Time, record::Change};
 use tokio::{sync::oneshot, time::Instant};
 
 pub use self::leased::GROUPED_FOR;
-use super::script::{Act, Outcome, Version};
+use super::script::{Act, Outcome, Tells, Version};
 use crate::store::{Run, Slot, StoreError, stored};
 
 /// A record that was used so lately was not dropped by anybody: the store has lost it.
@@ -134,6 +134,7 @@ pub struct Departure {
     pub expected: Version,
     pub act: Act,
     pub epoch: u64,
+    pub tells: Tells,
 }
 
 /// How long records are kept in the store.
@@ -200,6 +201,7 @@ impl Desk {
             Known::Absent { .. } => (None, &[][..]),
             Known::Held(copy) => (copy.version.clone(), &copy.bytes[..]),
         };
+        let tells = self.path.tells(self.slot(), slot.as_deref());
         let mut bytes = Vec::with_capacity(held.len() + 64);
         let (act, epoch) = match &slot {
             None => (Act::Look, 0),
@@ -235,6 +237,7 @@ impl Desk {
             expected,
             act,
             epoch,
+            tells,
         })
     }
 
@@ -362,11 +365,20 @@ impl Desk {
         let slot = stored::read(&bytes).map_err(|corrupt| {
             StoreError::Unavailable(format!("a record in it cannot be read: {corrupt}"))
         })?;
+        self.take_theirs(slot, version, bytes, now);
+        Ok(())
+    }
+
+    /// What another replica has made of a record.
+    fn take_theirs(&mut self, slot: Slot, version: Box<str>, bytes: Vec<u8>, now: Time) {
         match self.path {
-            Path::Strict => self.hold(Box::new(slot), Some(version), bytes),
+            Path::Strict => {
+                let seen = (self.slot()).is_some_and(|before| !looks_the_same(before, &slot));
+                self.has_news |= seen;
+                self.hold(Box::new(slot), Some(version), bytes);
+            }
             Path::Leased(_) => self.take_over(slot, version, bytes, now),
         }
-        Ok(())
     }
 
     /// All who built on the copy: those on their way and those who wait for the next.
@@ -423,6 +435,15 @@ impl Desk {
             copy.kept_since = Some(now);
         }
     }
+}
+
+/// Whether callers and operators see the same of both.
+fn looks_the_same(one: &Slot, two: &Slot) -> bool {
+    let (one, two) = (&one.record, &two.record);
+    one.breaker.epoch == two.breaker.epoch
+        && one.breaker.phase == two.breaker.phase
+        && one.held_until() == two.held_until()
+        && one.order() == two.order()
 }
 
 impl Lifetimes {

@@ -1,5 +1,6 @@
-//! What replicas tell each other on the leased path, over Pub/Sub: each change of a record with
-//! its bytes, and, at most every 100 ms, how attempts ended.
+//! What replicas tell each other over Pub/Sub. On the leased path: each change of a record with
+//! its bytes, and, at most every 100 ms, how attempts ended. On the strict path: changes that
+//! callers see, with their bytes, for those who follow without asking.
 //!
 //! One message tells of all dependencies that have something to tell, so its cost does not rise with
 //! their number. Successes alone wait three times as long. A message is taken once, by the number
@@ -32,7 +33,6 @@ use tokio_stream::{Stream, StreamExt as _};
 use super::{
     Shared,
     address::{Address, Kind},
-    desk::Path,
     here::{Heard, Here},
     keys, link, locked,
 };
@@ -100,11 +100,7 @@ impl Message {
 }
 
 impl Feed {
-    pub fn new(path: Path) -> Self {
-        let replica = match path {
-            Path::Strict => 0,
-            Path::Leased(replica) => replica,
-        };
+    pub fn new(replica: u16) -> Self {
         Self {
             replica,
             sent: AtomicU64::new(0),
@@ -252,6 +248,7 @@ async fn listen(shared: Weak<Shared>, source: Source, first: Messages) {
         };
         following = source.follow(&shared.keys).await.ok();
         if following.is_some() {
+            shared.news.tell_all();
             shared.look_at_all().await;
         }
     }
@@ -263,15 +260,23 @@ async fn speak(shared: Weak<Shared>) {
         let Some(shared) = shared.upgrade() else {
             return;
         };
-        if round % SETTLE_EVERY == 0 {
-            shared.settle_debts();
+        if shared.is_leased() {
+            if round % SETTLE_EVERY == 0 {
+                shared.settle_debts();
+            }
+            shared.tell_others(round).await;
+        } else if round.is_multiple_of(ALIVE_EVERY) {
+            shared.publish(Vec::new(), Vec::new()).await;
         }
-        shared.tell_others(round).await;
     }
 }
 
 impl Shared {
     fn take_message(self: &Arc<Self>, channel: &str, payload: &[u8]) {
+        if channel == self.keys.news() {
+            self.news.tell(payload);
+            return;
+        }
         if channel != self.keys.told() {
             self.take_change(payload);
             return;

@@ -99,6 +99,13 @@ impl Guard {
         }
     }
 
+    /// Whether nobody may try it now.
+    pub fn refuses(&self, now: Time) -> bool {
+        let breaker = self.breaker.lock().unwrap_or_else(PoisonError::into_inner);
+        let admission = breaker.admit(&self.policy, Asker::FirstAttempt, Time::ORIGIN, now);
+        matches!(admission, Admission::Open(_))
+    }
+
     pub fn is_open(&self, now: Time) -> bool {
         let breaker = self.breaker.lock().unwrap_or_else(PoisonError::into_inner);
         let admission = breaker.admit(&self.policy, Asker::FirstAttempt, Time::ORIGIN, now);

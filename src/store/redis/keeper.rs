@@ -9,8 +9,7 @@ use std::{
 use holdoff_decision::{Nanos, Time, tickets::REPLICAS_MAX};
 
 use super::{
-    Act, Outcome, PROTECTED, SHARD_KEPT, SHARDS, Shared, StoreError, Version,
-    desk::Path,
+    Act, Board, Outcome, PROTECTED, SHARD_KEPT, SHARDS, Shared, StoreError, Version,
     keys::{self, Keys},
     link::Link,
     locked, millis,
@@ -57,10 +56,9 @@ pub async fn keep(shared: Weak<Shared>) {
                 Ok(_) | Err(_) => {}
             }
         }
-        if round % CLAIM_EVERY == CLAIM_EVERY - 1
-            && let Path::Leased(number) = strong.path
-        {
-            strong.keep_number(number).await;
+        if round % CLAIM_EVERY == CLAIM_EVERY - 1 {
+            strong.keep_number(strong.number).await;
+            Board::of(&strong).keep_policies().await;
         }
         drop(strong);
         tokio::time::sleep(LOOK_EVERY).await;

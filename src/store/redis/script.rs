@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use ::redis::{ErrorKind, FromRedisValue, ParsingError, RedisResult, Script, Value};
 use holdoff_decision::Time;
 
-use super::{desk::Path, keys::Place, link::Link};
+use super::{keys::Place, link::Link};
 
 static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("swap.lua")));
 
@@ -28,8 +28,18 @@ pub struct Call<'a> {
     pub epoch: u64,
     /// How long the shard's own keys are kept.
     pub shard_kept_for_ms: u64,
-    /// Who tells the others.
-    pub by: Path,
+    /// Who tells the others, by its number.
+    pub by: u16,
+    pub tells: Tells,
+}
+
+/// What the others are told of a change, where its place has a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tells {
+    Nothing,
+    That,
+    /// With its version and its bytes.
+    Bytes,
 }
 
 /// What the store says.
@@ -61,15 +71,12 @@ impl Call<'_> {
             Act::Put { bytes, kept_for_ms } => ("put", &bytes[..], *kept_for_ms),
             Act::Drop => ("drop", &[][..], 0),
         };
-        let told = match self.place.id.is_empty() {
-            true => "",
-            false => &self.place.channel,
+        let (told, whole) = match self.tells {
+            Tells::Nothing => ("", "0"),
+            Tells::That => (&*self.place.channel, "0"),
+            Tells::Bytes => (&*self.place.channel, "1"),
         };
-        // On the leased path a change is told with its bytes.
-        let (by, whole) = match self.by {
-            Path::Strict => (0, "0"),
-            Path::Leased(replica) => (replica, "1"),
-        };
+        let by = self.by;
         let mut call = SWAP.key(&self.place.record);
         call.key(&self.place.shard).key(&self.place.index);
         call.arg(act)
@@ -87,12 +94,10 @@ impl Call<'_> {
 
     /// What is told of a swap, as the script writes it; `None`: nobody is told.
     pub fn told(&self, version: Option<&str>) -> Option<Vec<u8>> {
-        if self.place.id.is_empty() {
-            return None;
-        }
-        let (by, whole) = match self.by {
-            Path::Strict => (0, false),
-            Path::Leased(replica) => (replica, true),
+        let (by, whole) = match self.tells {
+            Tells::Nothing => return None,
+            Tells::That => (self.by, false),
+            Tells::Bytes => (self.by, true),
         };
         let mut told = format!("{}{by:04x}", self.place.id).into_bytes();
         if whole {

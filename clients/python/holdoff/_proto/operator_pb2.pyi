@@ -234,7 +234,7 @@ class WatchDependenciesResponse(_message.Message):
     def __init__(self, dependency: _Optional[_Union[Dependency, _Mapping]] = ..., removed: _Optional[str] = ..., synced: bool = ...) -> None: ...
 
 class Event(_message.Message):
-    __slots__ = ("sequence", "time", "kind", "namespace", "dependency", "to", "epoch", "detail", "owner")
+    __slots__ = ("sequence", "time", "kind", "namespace", "dependency", "to", "epoch", "detail", "owner", "replica", "pending")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -245,6 +245,8 @@ class Event(_message.Message):
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     time: _timestamp_pb2.Timestamp
     kind: EventKind
@@ -254,7 +256,9 @@ class Event(_message.Message):
     epoch: int
     detail: str
     owner: str
-    def __init__(self, sequence: _Optional[int] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[_Union[EventKind, str]] = ..., namespace: _Optional[str] = ..., dependency: _Optional[str] = ..., to: _Optional[_Union[_coordinator_pb2.BreakerState, str]] = ..., epoch: _Optional[int] = ..., detail: _Optional[str] = ..., owner: _Optional[str] = ..., **kwargs) -> None: ...
+    replica: int
+    pending: bool
+    def __init__(self, sequence: _Optional[int] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[_Union[EventKind, str]] = ..., namespace: _Optional[str] = ..., dependency: _Optional[str] = ..., to: _Optional[_Union[_coordinator_pb2.BreakerState, str]] = ..., epoch: _Optional[int] = ..., detail: _Optional[str] = ..., owner: _Optional[str] = ..., replica: _Optional[int] = ..., pending: bool = ..., **kwargs) -> None: ...
 
 class WatchEventsRequest(_message.Message):
     __slots__ = ("namespace", "dependency", "since")
@@ -770,3 +774,41 @@ class DeleteCandidateRequest(_message.Message):
 class DeleteCandidateResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class ListReplicasRequest(_message.Message):
+    __slots__ = ("namespace",)
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    def __init__(self, namespace: _Optional[str] = ...) -> None: ...
+
+class ListReplicasResponse(_message.Message):
+    __slots__ = ("replicas",)
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    replicas: _containers.RepeatedCompositeFieldContainer[Replica]
+    def __init__(self, replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ...) -> None: ...
+
+class Replica(_message.Message):
+    __slots__ = ("number", "name", "address", "http_address", "version", "since", "seen_ago", "troubles", "decisions", "policies_revision", "here")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    HTTP_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    SEEN_AGO_FIELD_NUMBER: _ClassVar[int]
+    TROUBLES_FIELD_NUMBER: _ClassVar[int]
+    DECISIONS_FIELD_NUMBER: _ClassVar[int]
+    POLICIES_REVISION_FIELD_NUMBER: _ClassVar[int]
+    HERE_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    name: str
+    address: str
+    http_address: str
+    version: str
+    since: _timestamp_pb2.Timestamp
+    seen_ago: _duration_pb2.Duration
+    troubles: _containers.RepeatedScalarFieldContainer[str]
+    decisions: str
+    policies_revision: int
+    here: bool
+    def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., http_address: _Optional[str] = ..., version: _Optional[str] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., seen_ago: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., troubles: _Optional[_Iterable[str]] = ..., decisions: _Optional[str] = ..., policies_revision: _Optional[int] = ..., here: bool = ...) -> None: ...

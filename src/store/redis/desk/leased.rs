@@ -10,8 +10,12 @@ use std::time::Duration;
 use holdoff_decision::{Record, Summary, Time};
 use tokio::time::Instant;
 
-use super::{Desk, Draft, Known, Landing, Path};
-use crate::store::{Run, Slot, redis::script::Version, stored};
+use super::{Desk, Draft, Known, Landing, Path, looks_the_same};
+use crate::store::{
+    Run, Slot,
+    redis::script::{Tells, Version},
+    stored,
+};
 
 /// From one swap of a record to the next of the same replica. A retry waits for its backoff
 /// anyway; a probe does not wait.
@@ -28,6 +32,19 @@ impl Path {
         match self {
             Self::Strict => {}
             Self::Leased(replica) => slot.record.become_of_replica(replica),
+        }
+    }
+
+    /// What others are told of a swap: on the strict path only what callers see, for those who
+    /// follow.
+    pub fn tells(self, before: Option<&Slot>, after: Option<&Slot>) -> Tells {
+        match (self, before, after) {
+            (Self::Leased(_), ..) => Tells::Bytes,
+            (Self::Strict, Some(before), Some(after)) if !looks_the_same(before, after) => {
+                Tells::Bytes
+            }
+            (Self::Strict, None, Some(_)) => Tells::Bytes,
+            (Self::Strict, ..) => Tells::Nothing,
         }
     }
 
@@ -158,7 +175,7 @@ impl Desk {
                 // Who is gone need not be told.
                 let _ = waiting.told.send(Landing::Again);
             }
-            self.take_over(slot, version.into(), bytes.to_vec(), now);
+            self.take_theirs(slot, version.into(), bytes.to_vec(), now);
         }
     }
 
