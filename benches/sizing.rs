@@ -30,11 +30,6 @@ const ROUND_TRIP: Duration = Duration::from_micros(500);
 const LASTS: Duration = Duration::from_secs(3);
 /// What a start costs is over then.
 const SETTLED: Duration = Duration::from_secs(2);
-const TIMING: Timing = Timing {
-    answer_within: Duration::from_millis(50),
-    kept_for: Duration::from_secs(1_800),
-};
-
 /// A fleet: replicas, dependencies, first attempts a second in all.
 struct Size {
     replicas: u32,
@@ -113,7 +108,12 @@ fn see(size: &Size) -> Seen {
         let here = Arc::new(Here::new(Time(1_700_000_000_000_000_000), ROUND_TRIP));
         let mut replicas = Vec::new();
         for number in 1..=size.replicas {
-            let store = RedisStore::over(&here, TIMING, Decisions::Leased, [number as u8; 16]);
+            let store = RedisStore::over(
+                &here,
+                Timing::default(),
+                Decisions::Leased,
+                [number as u8; 16],
+            );
             replicas.push(replica(store.await.expect("it is here")).await);
         }
         let load = Load {

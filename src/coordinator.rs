@@ -12,6 +12,7 @@ pub mod events;
 mod happened;
 mod inquiry;
 mod listing;
+mod numbered;
 mod observing;
 mod operators;
 mod overview;
@@ -35,8 +36,8 @@ use std::sync::{
 };
 
 use holdoff_decision::{
-    Ask, Context, Reach, Record, Reported, Restart, Time, acquire, reach_of_ask, reach_of_report,
-    reach_of_tally, report, tally,
+    Ask, Context, Policy, Reach, Record, Reported, Restart, Time, acquire, reach_of_ask,
+    reach_of_report, reach_of_tally, report, tally,
 };
 
 pub use candidates::{Compared, Tried};
@@ -62,7 +63,7 @@ use crate::{
     entropy::Entropy,
     permit::{DependencyId, PermitCodec, Read},
     recording::Recorder,
-    store::{Seed, Slot, Store, StoreError, by_here},
+    store::{Figures, Seed, Slot, Store, StoreError, by_here},
     telemetry::{Counter, Telemetry},
 };
 
@@ -91,6 +92,7 @@ pub struct Coordinator<S> {
     /// Numbers candidates: each that is put gets another.
     candidates: std::sync::atomic::AtomicU64,
     trials: Trials,
+    halves: numbered::Halves,
     recorder: Option<Recorder>,
     /// The policies that were put, for the fleet.
     known: Mutex<altering::Known>,
@@ -113,6 +115,10 @@ impl<S: Store> Coordinator<S> {
 
     pub fn dependencies(&self) -> usize {
         self.store.len()
+    }
+
+    pub fn store_figures(&self) -> Figures {
+        self.store.figures()
     }
 
     pub fn has_namespace(&self, namespace: &str) -> bool {
@@ -152,18 +158,12 @@ impl<S: Store> Coordinator<S> {
             priority: inquiry.priority,
         };
         let asked = ask;
-        let reach = |slot: &Slot| {
-            let (policy, now) = (&slot.policy, context.now);
-            reach_of_ask(
-                policy,
-                &slot.record,
-                &asked,
-                context.floor_from(policy),
-                now,
-            )
+        let reach = |slot: &Slot, policy: &Policy| {
+            let (floor_from, now) = (context.floor_from(policy), context.now);
+            reach_of_ask(policy, &slot.record, &asked, floor_from, now)
         };
         let answer = self
-            .transact(id, inquiry.key, context.now, reach, |slot| {
+            .transact_under(id, inquiry.key, context.now, reach, |slot| {
                 if slot
                     .policy
                     .rate
@@ -203,7 +203,7 @@ impl<S: Store> Coordinator<S> {
     /// Takes reports, in order. `sequence` 0: they are not numbered.
     ///
     /// # Errors
-    /// Nothing was counted; see [`Refusal`].
+    /// Not all was counted; see [`Refusal`]. A numbered report may be sent again.
     pub async fn report(
         &self,
         namespace: &str,
@@ -213,16 +213,16 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<Vec<Reported>, Refusal> {
         let context = self.context();
         self.make_room(namespace, entries, context.now).await?;
-        if sequence > 0
-            && !self
-                .note_sequence(namespace, caller, sequence, context.now)
-                .await?
-        {
+        let begun = self.begin_report(namespace, caller, sequence, context.now);
+        let Some(mut report) = begun.await? else {
             return Ok(vec![Reported::Duplicate; entries.len()]);
-        }
+        };
         let reporter = self.instance(caller);
-        let mut results = Vec::with_capacity(entries.len());
-        for entry in entries {
+        report.results.truncate(entries.len());
+        report
+            .results
+            .reserve_exact(entries.len() - report.results.len());
+        for entry in &entries[report.results.len()..] {
             let reported = match entry {
                 Entry::Permit(bytes, outcome) => {
                     self.report_permit(namespace, caller, bytes, outcome, &context)
@@ -260,9 +260,9 @@ impl<S: Store> Coordinator<S> {
                 }
             };
             self.telemetry.add(Counter::Reported(reported));
-            results.push(reported);
+            report.results.push(reported);
         }
-        Ok(results)
+        Ok(report.end())
     }
 
     /// Makes the records that tallies need, so that a report is taken whole or not at all.
@@ -373,19 +373,6 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    async fn note_sequence(
-        &self,
-        namespace: &str,
-        caller: Caller<'_>,
-        sequence: u64,
-        now: Time,
-    ) -> Result<bool, Refusal> {
-        let instance = self.permits.dependency(caller.service, caller.instance).0;
-        let instance = instance ^ self.permits.hash(namespace);
-        let noted = self.store.note_sequence(instance, sequence, now).await;
-        noted.map_err(Refusal::Store)
-    }
-
     /// Applies `rule` to the record of `key`, made where there is none, under its present
     /// policy.
     async fn transact<R: Send>(
@@ -394,6 +381,19 @@ impl<S: Store> Coordinator<S> {
         key: Key<'_>,
         now: Time,
         reach: impl Fn(&Slot) -> Reach + Send,
+        rule: impl FnMut(&mut Slot) -> R + Send,
+    ) -> Result<R, Refusal> {
+        let reach = move |slot: &Slot, _: &Policy| reach(slot);
+        self.transact_under(id, key, now, reach, rule).await
+    }
+
+    /// As [`Self::transact`]; `reach` is told the policy that the rule will go by.
+    async fn transact_under<R: Send>(
+        &self,
+        id: DependencyId,
+        key: Key<'_>,
+        now: Time,
+        reach: impl Fn(&Slot, &Policy) -> Reach + Send,
         mut rule: impl FnMut(&mut Slot) -> R + Send,
     ) -> Result<R, Refusal> {
         // Whoever sees a new generation must see its policies too.
@@ -403,7 +403,14 @@ impl<S: Store> Coordinator<S> {
                 id,
                 key.namespace,
                 |epoch| self.seed(key, epoch, generation, now),
-                reach,
+                move |slot| {
+                    if slot.generation == generation {
+                        return reach(slot, &slot.policy);
+                    }
+                    let resolved = self.policies.resolve(key.namespace, key.dependency);
+                    // Where there is none the rule is not applied.
+                    resolved.map_or(Reach::Fleet, |it| reach(slot, &it.policy))
+                },
                 |slot| {
                     if slot.generation != generation {
                         self.refresh(slot, generation)?;

@@ -4,6 +4,7 @@
 //! record, so nothing can be checked first and changed later. A store may apply it more than
 //! once to the same state, if somebody else was faster; it keeps the last result.
 
+mod figures;
 pub mod memory;
 pub mod redis;
 mod sequences;
@@ -13,7 +14,7 @@ use std::{future::Future, sync::Arc};
 
 use holdoff_decision::{Policy, Reach, Record, Time, check::Checks};
 
-pub use self::{memory::MemoryStore, redis::RedisStore};
+pub use self::{figures::Figures, memory::MemoryStore, redis::RedisStore};
 
 use crate::{candidate::Shadow, permit::DependencyId};
 
@@ -198,6 +199,13 @@ pub enum StoreError {
     Unavailable(String),
 }
 
+/// What became of a numbered report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbered {
+    Taken,
+    NotTaken,
+}
+
 /// See [`Store::tell`].
 pub struct Told(pub Box<Tell>);
 
@@ -260,6 +268,10 @@ pub trait Store: Send + Sync + 'static {
         now: Time,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
+    /// Says what became of the report of a number that [`Self::note_sequence`] has noted: one that
+    /// was not taken may be sent again.
+    fn end_sequence(&self, instance: u64, sequence: u64, ended: Numbered);
+
     /// Whether the leases and budgets of earlier runs are still known, so that a start need not
     /// be careful with them, nor bring back what it kept itself.
     fn remembers(&self) -> bool;
@@ -277,6 +289,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// How many records there are.
     fn len(&self) -> usize;
+
+    /// What it has counted, where it is shared.
+    fn figures(&self) -> Figures {
+        Figures::default()
+    }
 
     fn is_empty(&self) -> bool {
         self.len() == 0

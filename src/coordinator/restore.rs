@@ -89,6 +89,7 @@ impl<S: Store> Coordinator<S> {
             traffic: Default::default(),
             candidates: AtomicU64::new(first_number),
             trials: Default::default(),
+            halves: Default::default(),
             recorder: None,
             changing: tokio::sync::Mutex::default(),
             ordering: std::array::from_fn(|_| tokio::sync::Mutex::default()),

@@ -13,6 +13,7 @@
 pub mod address;
 mod board;
 mod count;
+mod counted;
 mod decide;
 mod desk;
 mod feed;
@@ -21,6 +22,7 @@ pub mod here;
 mod keeper;
 mod keys;
 mod link;
+mod numbers;
 mod script;
 
 use std::{
@@ -40,20 +42,24 @@ pub use self::{
 use self::{
     board::News,
     count::Count,
-    desk::{Departure, Desk, GROUPED_FOR, Joined, Landing, Lifetimes, Path},
+    counted::{Counted, Counts},
+    desk::{Departure, Desk, Joined, Landing, Lifetimes, Path},
     feed::{Feed, Source},
     guard::{Ended, Guard},
     here::Here,
     keys::{Keys, Place, SHARDS},
     link::Link,
+    numbers::Untaken,
     script::{Act, Call, Outcome, Reply, Tells},
 };
 use super::{
-    Name, Seed, Slot, Store, StoreError, Told, memory::AlreadyUniform, sequences::Seen, stored,
+    Figures, Name, Numbered, Seed, Slot, Store, StoreError, Told, memory::AlreadyUniform, stored,
 };
 use crate::{clock::FleetClock, permit::DependencyId};
 pub use script::Version;
 
+/// Enough that two cores rarely meet in one.
+const DESKS_SHARDS: usize = 256;
 /// Swaps that one rule may lose before it is refused.
 const TRIES: u32 = 100;
 /// Records that nobody drops are renewed long before it, by every replica that knows them.
@@ -70,6 +76,9 @@ pub struct Timing {
     pub answer_within: Duration,
     /// How long an idle record stays if nobody drops it.
     pub kept_for: Duration,
+    /// On the leased path, from one swap of a record to the next of the same replica. A retry
+    /// waits for its backoff anyway; a probe does not wait.
+    pub grouped_for: Duration,
 }
 
 impl Default for Timing {
@@ -77,6 +86,7 @@ impl Default for Timing {
         Self {
             answer_within: Duration::from_millis(50),
             kept_for: Duration::from_secs(1_800),
+            grouped_for: Duration::from_millis(20),
         }
     }
 }
@@ -99,6 +109,7 @@ struct Shared {
     guards: Vec<Guard>,
     desks: Desks,
     count: Count,
+    counts: Counts,
     home: Handle,
     permit_key: [u8; 16],
     was_empty: bool,
@@ -108,6 +119,7 @@ struct Shared {
     /// Of this run of it.
     run: u64,
     feed: Feed,
+    untaken: Untaken,
     told: OnceLock<Told>,
     news: News,
     /// As they were at the start.
@@ -137,11 +149,26 @@ impl RedisStore {
         decisions: Decisions,
         fresh_permit_key: [u8; 16],
     ) -> Result<Self, String> {
+        let clock = FleetClock::new();
+        Self::connect_by(clock, address, timing, decisions, fresh_permit_key).await
+    }
+
+    /// As [`Self::connect`], by this clock.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn connect_by(
+        clock: FleetClock,
+        address: &Address,
+        timing: Timing,
+        decisions: Decisions,
+        fresh_permit_key: [u8; 16],
+    ) -> Result<Self, String> {
         let opened = tokio::time::timeout(2 * link::CONNECT_WITHIN, Link::open(address)).await;
         let link = opened
             .map_err(|_| format!("the store {address} does not answer"))?
             .map_err(|error| format!("the store {address}: {error}"))?;
-        let clock = Arc::new(FleetClock::new());
+        let clock = Arc::new(clock);
         let source = Source::Server(address.clone());
         Self::begin(link, source, clock, timing, decisions, fresh_permit_key).await
     }
@@ -189,11 +216,13 @@ impl RedisStore {
             timing,
             guards: (0..SHARDS).map(|_| Guard::new(now)).collect(),
             clock,
-            desks: DashMap::default(),
+            desks: DashMap::with_hasher_and_shard_amount(Default::default(), DESKS_SHARDS),
             count: Count::default(),
+            counts: Counts::default(),
             home: Handle::current(),
             was_empty: false,
             feed: Feed::new(number),
+            untaken: Untaken::default(),
             path,
             number,
             run: u64::from_le_bytes(second_half),
@@ -294,6 +323,11 @@ impl Shared {
         let pass = guard
             .enter(self.clock.own())
             .ok_or_else(|| away("it did not answer lately".to_owned()))?;
+        self.counts.add(match act {
+            Act::Look => Counted::Look,
+            Act::Put { .. } => Counted::Swap,
+            Act::Drop => Counted::Drop,
+        });
         let call = Call {
             place,
             expected,
@@ -323,7 +357,7 @@ impl Shared {
 
     /// Sends the draft of a desk, unless one is on its way or a group gathers.
     fn dispatch(self: &Arc<Self>, id: DependencyId, desk: &Arc<Mutex<Desk>>, at: &mut Desk) {
-        if at.gathers() {
+        if at.gathers() || !at.has_draft() {
             return;
         }
         if let Some(departure) = at.depart(self.lifetimes(), self.clock.now()) {
@@ -364,10 +398,14 @@ async fn fly(shared: Arc<Shared>, id: DependencyId, desk: Arc<Mutex<Desk>>, firs
             tells,
         } = &departure;
         if let Act::Put { .. } = act {
-            locked(&desk).group_until(crate::clock::instant() + GROUPED_FOR);
+            locked(&desk).group_until(crate::clock::instant() + shared.timing.grouped_for);
         }
         let asked = shared.ask_and_tell(&place, expected, act, *epoch, *tells);
         let reply = asked.await;
+        let was_lost = matches!(&reply, Ok(reply) if !matches!(reply.outcome, Outcome::Done(_)));
+        if was_lost && matches!(act, Act::Put { .. }) {
+            shared.counts.add(Counted::SwapLost);
+        }
         let mut at = locked(&desk);
         let now = shared.clock.now();
         at.land(reply.map(|reply| reply.outcome), now);
@@ -398,32 +436,15 @@ impl Store for RedisStore {
         if self.shared.is_leased() {
             return Ok(self.shared.feed.note_sequence(instance, sequence, now));
         }
-        let place = self.shared.keys.sequence(instance);
-        // Most instances have sent a report before, so what they have is asked for first.
-        let mut expected: Version = Some("?".into());
-        let mut act = Act::Look;
-        for _ in 0..TRIES {
-            let reply = self.shared.ask(&place, &expected, &act, 0).await?;
-            let (version, seen) = match reply.outcome {
-                Outcome::Done(_) => return Ok(true),
-                Outcome::Other { version, bytes } => (Some(version), Seen::of_bytes(&bytes)),
-                Outcome::Absent { .. } => (None, None),
-            };
-            let seen = match seen {
-                Some(mut seen) => match seen.note(sequence) {
-                    true => seen,
-                    false => return Ok(false),
-                },
-                None => Seen::first(sequence, now),
-            };
-            expected = version;
-            act = Act::Put {
-                bytes: seen.to_bytes(),
-                kept_for_ms: millis(SEQUENCE_KEPT),
-            };
+        self.shared.note_number((instance, sequence), now).await
+    }
+
+    fn end_sequence(&self, instance: u64, sequence: u64, ended: Numbered) {
+        match (self.shared.is_leased(), ended) {
+            (true, _) => self.shared.feed.end_sequence(instance, sequence, ended),
+            (false, Numbered::Taken) => {}
+            (false, Numbered::NotTaken) => self.shared.take_back((instance, sequence)),
         }
-        let lost = format!("others were faster {TRIES} times");
-        Err(StoreError::Unavailable(lost))
     }
 
     fn tell(&self, told: Told) {
@@ -500,6 +521,14 @@ impl Store for RedisStore {
 
     fn board(&self) -> Option<Board> {
         Some(Board::of(&self.shared))
+    }
+
+    fn figures(&self) -> Figures {
+        Figures {
+            copies: self.shared.desks.len() as u64,
+            is_away: self.is_away(),
+            ..self.shared.counts.read()
+        }
     }
 }
 

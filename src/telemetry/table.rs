@@ -170,6 +170,20 @@ metrics! {
         PROCESS_FDS_LIMIT: Gauge, ("process_max_fds", "process.open_file_descriptor.limit", "{file_descriptor}"), [],
             "File descriptors that may be open.";
     }
+    OF_THE_STORE: "The store that replicas share; all 0 where none is shared." {
+        STORE_COMMANDS: Counter, ("holdoff_store_commands_total", "holdoff.store.commands", "{command}"), ["command"],
+            "Commands sent to the shared store: the script that swaps a record in, looks at one or drops one; messages; keys that are renewed or looked for.";
+        STORE_SWAPS_LOST: Counter, ("holdoff_store_swaps_lost_total", "holdoff.store.swaps.lost", "{swap}"), [],
+            "Swaps that changed nothing, since another replica was faster; they are made again.";
+        STORE_DECISIONS: Counter, ("holdoff_store_decisions_total", "holdoff.store.decisions", "{decision}"), ["how"],
+            "Questions and reports by how they were decided: in this replica's memory alone, or by a swap.";
+        STORE_MESSAGES: Counter, ("holdoff_store_messages_total", "holdoff.store.messages", "{message}"), ["what"],
+            "Messages with evidence: told to the other replicas, heard of them, and theirs that never came.";
+        STORE_COPIES: Gauge, ("holdoff_store_copies", "holdoff.store.copies", "{record}"), [],
+            "Records of the shared store that this replica has in memory.";
+        STORE_AWAY: Gauge, ("holdoff_store_away", "holdoff.store.away", ""), [],
+            "1 while the shared store, or a part of it, does not answer.";
+    }
     PER_DEPENDENCY: "One series a dependency; see `--metrics-dependencies`." {
         DEPENDENCY_STATE: Gauge, ("holdoff_dependency_state", "holdoff.dependency.state", ""), ["namespace", "dependency"],
             "The breaker as callers see it: 0 closed, 1 recovering, 2 half-open, 3 open, 4 forced open, 5 forced closed.";
@@ -197,6 +211,7 @@ pub static ALL: &[(&str, &[&Metric])] = &[
     ("Questions, reports and checks", OF_DECISIONS),
     ("Breakers", OF_BREAKERS),
     ("The service", OF_THE_SERVICE),
+    ("The shared store", OF_THE_STORE),
     ("Of each dependency", PER_DEPENDENCY),
     ("Left out", OF_THE_SELECTION),
 ];

@@ -142,7 +142,7 @@ fn denied(decision: &Decision) -> Option<DenialReason> {
 
 /// What the server has been asked for, by its own count. What the one script calls is not: it is
 /// counted as the call of the script, but what is published there as well.
-fn commands(server: &Server) -> u64 {
+pub fn commands(server: &Server) -> u64 {
     const WITHIN_THE_SCRIPT: [&str; 7] =
         ["time", "hget", "hmget", "hset", "pexpire", "zadd", "info"];
     let told: String = redis::cmd("INFO")

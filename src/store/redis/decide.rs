@@ -6,11 +6,7 @@ use std::sync::{Arc, Mutex};
 use holdoff_decision::{Reach, breaker::Phase};
 use tokio::time::Instant;
 
-use super::{
-    Count, Joined, Landing, RedisStore, TRIES,
-    desk::{Desk, GROUPED_FOR},
-    locked,
-};
+use super::{Count, Counted, Joined, Landing, RedisStore, TRIES, desk::Desk, locked};
 use crate::{
     permit::DependencyId,
     store::{Name, Notes, Seed, Slot, StoreError},
@@ -33,6 +29,11 @@ impl RedisStore {
         reach: impl Fn(&Slot) -> Reach + Send,
         mut rule: impl FnMut(&mut Slot) -> R + Send,
     ) -> Result<R, StoreError> {
+        if self.shared.is_leased()
+            && let Some(result) = self.decide_here(id, &reach, &mut rule)
+        {
+            return Ok(result);
+        }
         let desk = self.shared.desk(id);
         let mut maker = Maker {
             namespace,
@@ -59,6 +60,7 @@ impl RedisStore {
             };
             match (landing.await, before) {
                 (Ok(Landing::Swapped), Some(before)) => {
+                    self.shared.counts.add(Counted::DecidedBySwap);
                     return Ok(for_good(&desk, *before, &mut rule));
                 }
                 (Ok(Landing::Swapped | Landing::Again), _) => {}
@@ -76,6 +78,37 @@ impl RedisStore {
         }
         let lost = format!("others were faster {TRIES} times");
         Err(StoreError::Unavailable(lost))
+    }
+
+    /// Most questions: nobody else has to agree, and nothing is on its way.
+    fn decide_here<R>(
+        &self,
+        id: DependencyId,
+        reach: &impl Fn(&Slot) -> Reach,
+        rule: &mut impl FnMut(&mut Slot) -> R,
+    ) -> Option<R> {
+        let desk = self.shared.desks.get(&id)?;
+        let mut at = locked(&desk);
+        match reach(at.in_place()?) {
+            Reach::Here => self.apply_in_place(id, &desk, &mut at, rule),
+            Reach::Fleet | Reach::Behind => None,
+        }
+    }
+
+    fn apply_in_place<R>(
+        &self,
+        id: DependencyId,
+        desk: &Arc<Mutex<Desk>>,
+        at: &mut Desk,
+        rule: &mut impl FnMut(&mut Slot) -> R,
+    ) -> Option<R> {
+        let result = at.apply(rule)?;
+        self.shared.counts.add_in_place(id);
+        if at.list() {
+            self.shared.feed.list(id);
+        }
+        self.shared.dispatch(id, desk, at);
+        Some(result)
     }
 
     #[allow(
@@ -99,11 +132,7 @@ impl RedisStore {
                 .map(|slot| (reach(slot), slot.record.breaker.phase));
             match here {
                 Some((Reach::Here, _)) => {
-                    if let Some(result) = at.apply(|slot| rule(slot)) {
-                        if at.list() {
-                            shared.feed.list(id);
-                        }
-                        shared.dispatch(id, desk, at);
+                    if let Some(result) = self.apply_in_place(id, desk, at, rule) {
                         return Ok(Way::Decided(result));
                     }
                 }
@@ -113,7 +142,7 @@ impl RedisStore {
                         .filter(|from| *from > crate::clock::instant());
                     if let Some(from) = from {
                         been.waiting = true;
-                        shared.depart_later(id, desk, at, from + GROUPED_FOR / 20);
+                        shared.depart_later(id, desk, at, from + shared.timing.grouped_for / 20);
                         return Ok(Way::Waits(from));
                     }
                 }

@@ -21,7 +21,6 @@ mod leased;
 use holdoff_decision::{Nanos, Summary, Time, record::Change};
 use tokio::{sync::oneshot, time::Instant};
 
-pub use self::leased::GROUPED_FOR;
 use super::script::{Act, Outcome, Tells, Version};
 use crate::store::{Run, Slot, StoreError, stored};
 

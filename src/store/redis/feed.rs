@@ -31,12 +31,15 @@ use holdoff_decision::{
 use tokio_stream::{Stream, StreamExt as _};
 
 use super::{
-    Shared,
+    Counted, Shared,
     address::{Address, Kind},
     here::{Heard, Here},
     keys, link, locked,
 };
-use crate::{permit::DependencyId, store::sequences::Sequences};
+use crate::{
+    permit::DependencyId,
+    store::{Numbered, sequences::Sequences},
+};
 
 const TELL_EVERY: Duration = Duration::from_millis(100);
 /// Rounds between messages that tell of successes alone.
@@ -117,25 +120,39 @@ impl Feed {
 
     /// Notes a numbered report. False: it was noted before, here or by one who has told of it.
     pub fn note_sequence(&self, instance: u64, sequence: u64, now: Time) -> bool {
-        let is_new = self.sequences.note(instance, sequence, now);
-        let mut outgoing = self.outgoing();
-        if is_new && outgoing.sequences.len() < SEQUENCES_MAX {
-            outgoing.sequences.push((instance, sequence));
+        self.sequences.note(instance, sequence, now)
+    }
+
+    /// Only what was taken is told.
+    pub fn end_sequence(&self, instance: u64, sequence: u64, ended: Numbered) {
+        match ended {
+            Numbered::NotTaken => self.sequences.forget(instance, sequence),
+            Numbered::Taken => {
+                let mut outgoing = self.outgoing();
+                if outgoing.sequences.len() < SEQUENCES_MAX {
+                    outgoing.sequences.push((instance, sequence));
+                }
+            }
         }
-        is_new
     }
 
     fn outgoing(&self) -> std::sync::MutexGuard<'_, Outgoing> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a message is another's, and was not taken before.
-    fn takes(&self, message: &Message) -> bool {
+    /// `None`: a message of this replica, or one that was taken before. Otherwise how many before it
+    /// never came.
+    fn take(&self, message: &Message) -> Option<u64> {
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let last = heard.entry(message.replica).or_default();
         let takes = message.replica != self.replica && message.number > *last;
+        // What was told before this replica heard of the other is not missed.
+        let first = match *last {
+            0 => message.number,
+            last => last + 1,
+        };
         *last = message.number.max(*last);
-        takes
+        takes.then(|| message.number - first)
     }
 }
 
@@ -285,9 +302,11 @@ impl Shared {
         let Ok(message) = Message::of_bytes(payload) else {
             return;
         };
-        if !self.feed.takes(&message) {
+        let Some(lost) = self.feed.take(&message) else {
             return;
-        }
+        };
+        self.counts.add(Counted::Heard);
+        self.counts.add_many(Counted::Lost, lost);
         let now = self.clock.now();
         for (instance, sequence) in message.sequences {
             self.feed.sequences.note(instance, sequence, now);
@@ -376,6 +395,8 @@ impl Shared {
         };
         let mut command = ::redis::cmd("PUBLISH");
         command.arg(self.keys.told()).arg(message.to_bytes());
+        self.counts.add(Counted::Publish);
+        self.counts.add(Counted::Told);
         let published = self.link.command::<u64>(&command);
         // What was not told is lost: the others have evidence of their own.
         let _ = tokio::time::timeout(self.timing.answer_within, published).await;

@@ -9,7 +9,7 @@ use std::{
 use holdoff_decision::{Nanos, Time, tickets::REPLICAS_MAX};
 
 use super::{
-    Act, Board, Outcome, PROTECTED, SHARD_KEPT, SHARDS, Shared, StoreError, Version,
+    Act, Board, Counted, Outcome, PROTECTED, SHARD_KEPT, SHARDS, Shared, StoreError, Version,
     keys::{self, Keys},
     link::Link,
     locked, millis,
@@ -46,6 +46,7 @@ pub async fn keep(shared: Weak<Shared>) {
         };
         if round % sweep_every == 0 {
             swept = strong.sweep(swept).await;
+            strong.counts.add_many(Counted::Keep, 2);
             let key = permit_key(&strong.link, &strong.keys, strong.permit_key);
             match tokio::time::timeout(LOOK_EVERY, key).await {
                 Ok(Ok(key)) if key != strong.permit_key => tracing::error!(
@@ -108,6 +109,7 @@ impl Shared {
             let mut command = ::redis::cmd("ZRANGEBYSCORE");
             command.arg(self.keys.index(shard)).arg(from).arg("+inf");
             command.arg("LIMIT").arg(0).arg(SWEPT_MAX);
+            self.counts.add(Counted::Keep);
             let ids = self.link.command::<Vec<String>>(&command);
             let Ok(Ok(ids)) = tokio::time::timeout(LOOK_EVERY, ids).await else {
                 return since;
@@ -142,6 +144,7 @@ impl Shared {
             .arg(self.keys.replica(number))
             .arg(millis(NUMBER_KEPT));
         // It is kept for days, and claimed every hour.
+        self.counts.add(Counted::Keep);
         let claimed = self.link.command::<bool>(&command);
         let _ = tokio::time::timeout(LOOK_EVERY, claimed).await;
     }
@@ -152,6 +155,7 @@ impl Shared {
         command
             .arg(self.keys.record(id).record)
             .arg(millis(PROTECTED));
+        self.counts.add(Counted::Keep);
         let renewed = self.link.command::<bool>(&command);
         if let Ok(Ok(true)) = tokio::time::timeout(LOOK_EVERY, renewed).await
             && let Some(desk) = self.desks.get(&id)

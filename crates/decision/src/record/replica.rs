@@ -14,7 +14,7 @@
 //! the bucket in which they were made, and are added to whatever budget is taken over: so
 //! they count once, and late rather than twice.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{Record, State, part};
 use crate::{
@@ -45,8 +45,9 @@ pub(super) struct Replica {
     /// First attempts that the shared budget has not got.
     undeposited: Budget,
     gathered: Summary,
-    /// Permits of other replicas that were reported.
-    others: BTreeMap<u64, Reported>,
+    /// Permits of other replicas that were reported. A copy of the record shares it: it may be large,
+    /// and is hardly ever changed while there are two.
+    others: Arc<BTreeMap<u64, Reported>>,
     forget_at: Time,
     /// What is taken now was told by another replica.
     is_hearing: bool,
@@ -124,7 +125,10 @@ impl Replica {
     pub fn forget_old(&mut self, now: Time) {
         if now >= self.forget_at {
             self.forget_at = now + FORGET_EVERY;
-            self.others.retain(|_, word| now < word.expires);
+            let is_over = |word: &Reported| now >= word.expires;
+            if self.others.values().any(is_over) {
+                Arc::make_mut(&mut self.others).retain(|_, word| !is_over(word));
+            }
         }
     }
 }
@@ -251,12 +255,10 @@ impl Record {
         if self.replica().is_none() {
             return self.budget.deposit(policy, count, now);
         }
-        // Into the bucket in which they were made: another replica's clock may be a little ahead.
-        let mut made = Budget::default();
-        made.deposit(policy, count, now);
-        self.budget.deposit_all(policy, &made, now);
+        // Another replica's clock may be a little ahead.
+        self.budget.deposit_made(policy, count, now);
         if let Some(replica) = self.replica_mut() {
-            replica.undeposited.deposit_all(policy, &made, now);
+            replica.undeposited.deposit_made(policy, count, now);
         }
     }
 
@@ -306,9 +308,10 @@ impl Record {
                 }
             }
         } else if let Some(replica) = self.replica_mut() {
-            replica.others.entry(number).or_default().note(word);
-            if replica.others.len() > WORDS_MAX {
-                replica.others.pop_first();
+            let others = Arc::make_mut(&mut replica.others);
+            others.entry(number).or_default().note(word);
+            if others.len() > WORDS_MAX {
+                others.pop_first();
             }
         }
     }

@@ -17,10 +17,6 @@ use crate::store::{
     stored,
 };
 
-/// From one swap of a record to the next of the same replica. A retry waits for its backoff
-/// anyway; a probe does not wait.
-pub const GROUPED_FOR: Duration = Duration::from_millis(20);
-
 /// Summaries that wait for a landing.
 const HEARD_MAX: usize = 64;
 /// A trip that the store did not take is sent again.
@@ -232,6 +228,11 @@ impl Desk {
     /// When the next group may leave.
     pub fn leaves_from(&self) -> Option<Instant> {
         self.leaves_from
+    }
+
+    /// Whether something is to leave.
+    pub fn has_draft(&self) -> bool {
+        self.draft.is_some()
     }
 
     pub fn group_until(&mut self, at: Instant) {
