@@ -476,7 +476,20 @@ type Dependency struct {
 	// the last half-minute, whichever is more; 0 where none is known.
 	CallsPerSecond float64 `protobuf:"fixed64,23,opt,name=calls_per_second,json=callsPerSecond,proto3" json:"calls_per_second,omitempty"`
 	// How long a success usually takes. Absent: not known.
-	UsualLatency  *durationpb.Duration `protobuf:"bytes,24,opt,name=usual_latency,json=usualLatency,proto3" json:"usual_latency,omitempty"`
+	UsualLatency *durationpb.Duration `protobuf:"bytes,24,opt,name=usual_latency,json=usualLatency,proto3" json:"usual_latency,omitempty"`
+	// Retries that hold a place in the calendar and have not come to it.
+	PlannedRetries uint64 `protobuf:"varint,40,opt,name=planned_retries,json=plannedRetries,proto3" json:"planned_retries,omitempty"`
+	// How long until the first of them. Absent: none is planned.
+	NextPlannedIn *durationpb.Duration `protobuf:"bytes,41,opt,name=next_planned_in,json=nextPlannedIn,proto3" json:"next_planned_in,omitempty"`
+	// Retries that the budget's window allows in all; `budget_left` are left of them.
+	BudgetAllowed uint64 `protobuf:"varint,42,opt,name=budget_allowed,json=budgetAllowed,proto3" json:"budget_allowed,omitempty"`
+	// Questions that this service has denied since it started, by reason, the most frequent
+	// first. Counted anew where the dependency was idle for so long that it was forgotten.
+	Denials []*DenialCount `protobuf:"bytes,43,rep,name=denials,proto3" json:"denials,omitempty"`
+	// Caller instances that are refused alone, since they fail while others do not.
+	RefusedInstances uint32 `protobuf:"varint,44,opt,name=refused_instances,json=refusedInstances,proto3" json:"refused_instances,omitempty"`
+	// Only where GetDependency was asked to follow it.
+	Followed      *Followed `protobuf:"bytes,45,opt,name=followed,proto3" json:"followed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -679,6 +692,277 @@ func (x *Dependency) GetUsualLatency() *durationpb.Duration {
 	return nil
 }
 
+func (x *Dependency) GetPlannedRetries() uint64 {
+	if x != nil {
+		return x.PlannedRetries
+	}
+	return 0
+}
+
+func (x *Dependency) GetNextPlannedIn() *durationpb.Duration {
+	if x != nil {
+		return x.NextPlannedIn
+	}
+	return nil
+}
+
+func (x *Dependency) GetBudgetAllowed() uint64 {
+	if x != nil {
+		return x.BudgetAllowed
+	}
+	return 0
+}
+
+func (x *Dependency) GetDenials() []*DenialCount {
+	if x != nil {
+		return x.Denials
+	}
+	return nil
+}
+
+func (x *Dependency) GetRefusedInstances() uint32 {
+	if x != nil {
+		return x.RefusedInstances
+	}
+	return 0
+}
+
+func (x *Dependency) GetFollowed() *Followed {
+	if x != nil {
+		return x.Followed
+	}
+	return nil
+}
+
+// Denials of one reason.
+type DenialCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why.
+	Reason DenialReason `protobuf:"varint,1,opt,name=reason,proto3,enum=holdoff.v1.DenialReason" json:"reason,omitempty"`
+	// How many; above zero.
+	Count         uint64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DenialCount) Reset() {
+	*x = DenialCount{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DenialCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DenialCount) ProtoMessage() {}
+
+func (x *DenialCount) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DenialCount.ProtoReflect.Descriptor instead.
+func (*DenialCount) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DenialCount) GetReason() DenialReason {
+	if x != nil {
+		return x.Reason
+	}
+	return DenialReason_DENIAL_REASON_UNSPECIFIED
+}
+
+func (x *DenialCount) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// What is counted of a dependency only while somebody looks at it. It is followed from when it
+// is first asked for, or got into trouble, until nobody has asked for ten minutes.
+type Followed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How long it has been followed.
+	FollowedFor *durationpb.Duration `protobuf:"bytes,1,opt,name=followed_for,json=followedFor,proto3" json:"followed_for,omitempty"`
+	// The length of each part of `calendar`. Absent: nothing is planned.
+	CalendarPart *durationpb.Duration `protobuf:"bytes,2,opt,name=calendar_part,json=calendarPart,proto3" json:"calendar_part,omitempty"`
+	// Retries planned for each part of the calendar from now on; the last has no end.
+	Calendar []uint64 `protobuf:"varint,3,rep,packed,name=calendar,proto3" json:"calendar,omitempty"`
+	// Caller instances heard of while it was followed, the latest first; the latest 64.
+	Reporters     []*Reporter `protobuf:"bytes,4,rep,name=reporters,proto3" json:"reporters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Followed) Reset() {
+	*x = Followed{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Followed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Followed) ProtoMessage() {}
+
+func (x *Followed) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Followed.ProtoReflect.Descriptor instead.
+func (*Followed) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Followed) GetFollowedFor() *durationpb.Duration {
+	if x != nil {
+		return x.FollowedFor
+	}
+	return nil
+}
+
+func (x *Followed) GetCalendarPart() *durationpb.Duration {
+	if x != nil {
+		return x.CalendarPart
+	}
+	return nil
+}
+
+func (x *Followed) GetCalendar() []uint64 {
+	if x != nil {
+		return x.Calendar
+	}
+	return nil
+}
+
+func (x *Followed) GetReporters() []*Reporter {
+	if x != nil {
+		return x.Reporters
+	}
+	return nil
+}
+
+// One caller instance, and what was counted of it while its dependency was followed.
+type Reporter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The caller's service.
+	Service string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	// Its instance.
+	Instance string `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
+	// How long ago it was last heard of.
+	HeardAgo *durationpb.Duration `protobuf:"bytes,3,opt,name=heard_ago,json=heardAgo,proto3" json:"heard_ago,omitempty"`
+	// Attempts granted, those made on pushed state and tallied among them.
+	Granted uint64 `protobuf:"varint,4,opt,name=granted,proto3" json:"granted,omitempty"`
+	// Attempts denied.
+	Denied uint64 `protobuf:"varint,5,opt,name=denied,proto3" json:"denied,omitempty"`
+	// Attempts that succeeded.
+	Succeeded uint64 `protobuf:"varint,6,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
+	// Attempts that failed or timed out.
+	Failed        uint64 `protobuf:"varint,7,opt,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reporter) Reset() {
+	*x = Reporter{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reporter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reporter) ProtoMessage() {}
+
+func (x *Reporter) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reporter.ProtoReflect.Descriptor instead.
+func (*Reporter) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Reporter) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *Reporter) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *Reporter) GetHeardAgo() *durationpb.Duration {
+	if x != nil {
+		return x.HeardAgo
+	}
+	return nil
+}
+
+func (x *Reporter) GetGranted() uint64 {
+	if x != nil {
+		return x.Granted
+	}
+	return 0
+}
+
+func (x *Reporter) GetDenied() uint64 {
+	if x != nil {
+		return x.Denied
+	}
+	return 0
+}
+
+func (x *Reporter) GetSucceeded() uint64 {
+	if x != nil {
+		return x.Succeeded
+	}
+	return 0
+}
+
+func (x *Reporter) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
 // The health checks of one dependency, over all checkers.
 type CheckSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -703,7 +987,7 @@ type CheckSummary struct {
 
 func (x *CheckSummary) Reset() {
 	*x = CheckSummary{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[2]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -715,7 +999,7 @@ func (x *CheckSummary) String() string {
 func (*CheckSummary) ProtoMessage() {}
 
 func (x *CheckSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[2]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -728,7 +1012,7 @@ func (x *CheckSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSummary.ProtoReflect.Descriptor instead.
 func (*CheckSummary) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{2}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CheckSummary) GetPeriod() *durationpb.Duration {
@@ -799,7 +1083,7 @@ type ListDependenciesRequest struct {
 
 func (x *ListDependenciesRequest) Reset() {
 	*x = ListDependenciesRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[3]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -811,7 +1095,7 @@ func (x *ListDependenciesRequest) String() string {
 func (*ListDependenciesRequest) ProtoMessage() {}
 
 func (x *ListDependenciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[3]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -824,7 +1108,7 @@ func (x *ListDependenciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDependenciesRequest.ProtoReflect.Descriptor instead.
 func (*ListDependenciesRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{3}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListDependenciesRequest) GetNamespace() string {
@@ -875,7 +1159,7 @@ type ListDependenciesResponse struct {
 
 func (x *ListDependenciesResponse) Reset() {
 	*x = ListDependenciesResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[4]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -887,7 +1171,7 @@ func (x *ListDependenciesResponse) String() string {
 func (*ListDependenciesResponse) ProtoMessage() {}
 
 func (x *ListDependenciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[4]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -900,7 +1184,7 @@ func (x *ListDependenciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDependenciesResponse.ProtoReflect.Descriptor instead.
 func (*ListDependenciesResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{4}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListDependenciesResponse) GetDependencies() []*Dependency {
@@ -923,14 +1207,16 @@ type GetDependencyRequest struct {
 	// The tenant.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Its name.
-	Dependency    string `protobuf:"bytes,2,opt,name=dependency,proto3" json:"dependency,omitempty"`
+	Dependency string `protobuf:"bytes,2,opt,name=dependency,proto3" json:"dependency,omitempty"`
+	// True: with what is counted of one that is followed, which it is from now on.
+	Follow        bool `protobuf:"varint,40,opt,name=follow,proto3" json:"follow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetDependencyRequest) Reset() {
 	*x = GetDependencyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[5]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -942,7 +1228,7 @@ func (x *GetDependencyRequest) String() string {
 func (*GetDependencyRequest) ProtoMessage() {}
 
 func (x *GetDependencyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[5]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -955,7 +1241,7 @@ func (x *GetDependencyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDependencyRequest.ProtoReflect.Descriptor instead.
 func (*GetDependencyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{5}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetDependencyRequest) GetNamespace() string {
@@ -972,6 +1258,13 @@ func (x *GetDependencyRequest) GetDependency() string {
 	return ""
 }
 
+func (x *GetDependencyRequest) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
 // One dependency.
 type GetDependencyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -983,7 +1276,7 @@ type GetDependencyResponse struct {
 
 func (x *GetDependencyResponse) Reset() {
 	*x = GetDependencyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[6]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -995,7 +1288,7 @@ func (x *GetDependencyResponse) String() string {
 func (*GetDependencyResponse) ProtoMessage() {}
 
 func (x *GetDependencyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[6]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1008,7 +1301,7 @@ func (x *GetDependencyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDependencyResponse.ProtoReflect.Descriptor instead.
 func (*GetDependencyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{6}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetDependencyResponse) GetDependency() *Dependency {
@@ -1031,7 +1324,7 @@ type WatchDependenciesRequest struct {
 
 func (x *WatchDependenciesRequest) Reset() {
 	*x = WatchDependenciesRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[7]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1043,7 +1336,7 @@ func (x *WatchDependenciesRequest) String() string {
 func (*WatchDependenciesRequest) ProtoMessage() {}
 
 func (x *WatchDependenciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[7]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1056,7 +1349,7 @@ func (x *WatchDependenciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDependenciesRequest.ProtoReflect.Descriptor instead.
 func (*WatchDependenciesRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{7}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WatchDependenciesRequest) GetNamespace() string {
@@ -1090,7 +1383,7 @@ type WatchDependenciesResponse struct {
 
 func (x *WatchDependenciesResponse) Reset() {
 	*x = WatchDependenciesResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[8]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1102,7 +1395,7 @@ func (x *WatchDependenciesResponse) String() string {
 func (*WatchDependenciesResponse) ProtoMessage() {}
 
 func (x *WatchDependenciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[8]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1115,7 +1408,7 @@ func (x *WatchDependenciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDependenciesResponse.ProtoReflect.Descriptor instead.
 func (*WatchDependenciesResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{8}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WatchDependenciesResponse) GetChange() isWatchDependenciesResponse_Change {
@@ -1206,7 +1499,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[9]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1511,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[9]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1524,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{9}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Event) GetSequence() uint64 {
@@ -1319,7 +1612,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[10]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1331,7 +1624,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[10]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1344,7 +1637,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{10}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchEventsRequest) GetNamespace() string {
@@ -1381,7 +1674,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[11]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1686,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[11]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1699,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{11}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchEventsResponse) GetEvent() *Event {
@@ -1440,7 +1733,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[12]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1452,7 +1745,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[12]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1465,7 +1758,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{12}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListEventsRequest) GetNamespace() string {
@@ -1507,7 +1800,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[13]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1519,7 +1812,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[13]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1532,7 +1825,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListEventsResponse) GetEvents() []*Event {
@@ -1563,7 +1856,7 @@ type SetOverrideRequest struct {
 
 func (x *SetOverrideRequest) Reset() {
 	*x = SetOverrideRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[14]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1868,7 @@ func (x *SetOverrideRequest) String() string {
 func (*SetOverrideRequest) ProtoMessage() {}
 
 func (x *SetOverrideRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[14]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1881,7 @@ func (x *SetOverrideRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetOverrideRequest.ProtoReflect.Descriptor instead.
 func (*SetOverrideRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SetOverrideRequest) GetNamespace() string {
@@ -1644,7 +1937,7 @@ type SetOverrideResponse struct {
 
 func (x *SetOverrideResponse) Reset() {
 	*x = SetOverrideResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[15]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +1949,7 @@ func (x *SetOverrideResponse) String() string {
 func (*SetOverrideResponse) ProtoMessage() {}
 
 func (x *SetOverrideResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[15]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +1962,7 @@ func (x *SetOverrideResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetOverrideResponse.ProtoReflect.Descriptor instead.
 func (*SetOverrideResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SetOverrideResponse) GetDependency() *Dependency {
@@ -1696,7 +1989,7 @@ type ClearOverrideRequest struct {
 
 func (x *ClearOverrideRequest) Reset() {
 	*x = ClearOverrideRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[16]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1708,7 +2001,7 @@ func (x *ClearOverrideRequest) String() string {
 func (*ClearOverrideRequest) ProtoMessage() {}
 
 func (x *ClearOverrideRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[16]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1721,7 +2014,7 @@ func (x *ClearOverrideRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearOverrideRequest.ProtoReflect.Descriptor instead.
 func (*ClearOverrideRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ClearOverrideRequest) GetNamespace() string {
@@ -1763,7 +2056,7 @@ type ClearOverrideResponse struct {
 
 func (x *ClearOverrideResponse) Reset() {
 	*x = ClearOverrideResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[17]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +2068,7 @@ func (x *ClearOverrideResponse) String() string {
 func (*ClearOverrideResponse) ProtoMessage() {}
 
 func (x *ClearOverrideResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[17]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +2081,7 @@ func (x *ClearOverrideResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearOverrideResponse.ProtoReflect.Descriptor instead.
 func (*ClearOverrideResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ClearOverrideResponse) GetDependency() *Dependency {
@@ -1815,7 +2108,7 @@ type ResetDependencyRequest struct {
 
 func (x *ResetDependencyRequest) Reset() {
 	*x = ResetDependencyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[18]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1827,7 +2120,7 @@ func (x *ResetDependencyRequest) String() string {
 func (*ResetDependencyRequest) ProtoMessage() {}
 
 func (x *ResetDependencyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[18]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1840,7 +2133,7 @@ func (x *ResetDependencyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetDependencyRequest.ProtoReflect.Descriptor instead.
 func (*ResetDependencyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResetDependencyRequest) GetNamespace() string {
@@ -1882,7 +2175,7 @@ type ResetDependencyResponse struct {
 
 func (x *ResetDependencyResponse) Reset() {
 	*x = ResetDependencyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[19]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +2187,7 @@ func (x *ResetDependencyResponse) String() string {
 func (*ResetDependencyResponse) ProtoMessage() {}
 
 func (x *ResetDependencyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[19]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +2200,7 @@ func (x *ResetDependencyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetDependencyResponse.ProtoReflect.Descriptor instead.
 func (*ResetDependencyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ResetDependencyResponse) GetDependency() *Dependency {
@@ -1934,7 +2227,7 @@ type ClearHoldRequest struct {
 
 func (x *ClearHoldRequest) Reset() {
 	*x = ClearHoldRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[20]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +2239,7 @@ func (x *ClearHoldRequest) String() string {
 func (*ClearHoldRequest) ProtoMessage() {}
 
 func (x *ClearHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[20]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +2252,7 @@ func (x *ClearHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearHoldRequest.ProtoReflect.Descriptor instead.
 func (*ClearHoldRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ClearHoldRequest) GetNamespace() string {
@@ -2001,7 +2294,7 @@ type ClearHoldResponse struct {
 
 func (x *ClearHoldResponse) Reset() {
 	*x = ClearHoldResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[21]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2013,7 +2306,7 @@ func (x *ClearHoldResponse) String() string {
 func (*ClearHoldResponse) ProtoMessage() {}
 
 func (x *ClearHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[21]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +2319,7 @@ func (x *ClearHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearHoldResponse.ProtoReflect.Descriptor instead.
 func (*ClearHoldResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ClearHoldResponse) GetDependency() *Dependency {
@@ -2061,7 +2354,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[22]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2073,7 +2366,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[22]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2086,7 +2379,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AuditRecord) GetSequence() uint64 {
@@ -2160,7 +2453,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[23]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2465,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[23]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2478,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListAuditRequest) GetNamespace() string {
@@ -2222,7 +2515,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[24]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2234,7 +2527,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[24]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2247,7 +2540,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListAuditResponse) GetRecords() []*AuditRecord {
@@ -2281,7 +2574,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[25]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2586,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[25]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2599,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Policy) GetNamespace() string {
@@ -2352,7 +2645,7 @@ type ListPoliciesRequest struct {
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[26]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2657,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[26]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2670,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListPoliciesRequest) GetNamespace() string {
@@ -2414,7 +2707,7 @@ type ListPoliciesResponse struct {
 
 func (x *ListPoliciesResponse) Reset() {
 	*x = ListPoliciesResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[27]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2426,7 +2719,7 @@ func (x *ListPoliciesResponse) String() string {
 func (*ListPoliciesResponse) ProtoMessage() {}
 
 func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[27]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2439,7 +2732,7 @@ func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ListPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListPoliciesResponse) GetPolicies() []*Policy {
@@ -2469,7 +2762,7 @@ type GetPolicyRequest struct {
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[28]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2481,7 +2774,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[28]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2494,7 +2787,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetPolicyRequest) GetNamespace() string {
@@ -2527,7 +2820,7 @@ type PolicyValue struct {
 
 func (x *PolicyValue) Reset() {
 	*x = PolicyValue{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[29]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2539,7 +2832,7 @@ func (x *PolicyValue) String() string {
 func (*PolicyValue) ProtoMessage() {}
 
 func (x *PolicyValue) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[29]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2552,7 +2845,7 @@ func (x *PolicyValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyValue.ProtoReflect.Descriptor instead.
 func (*PolicyValue) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PolicyValue) GetField() string {
@@ -2589,7 +2882,7 @@ type GetPolicyResponse struct {
 
 func (x *GetPolicyResponse) Reset() {
 	*x = GetPolicyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[30]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2601,7 +2894,7 @@ func (x *GetPolicyResponse) String() string {
 func (*GetPolicyResponse) ProtoMessage() {}
 
 func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[30]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2614,7 +2907,7 @@ func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*GetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetPolicyResponse) GetDocument() string {
@@ -2650,7 +2943,7 @@ type PutPolicyRequest struct {
 
 func (x *PutPolicyRequest) Reset() {
 	*x = PutPolicyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[31]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2662,7 +2955,7 @@ func (x *PutPolicyRequest) String() string {
 func (*PutPolicyRequest) ProtoMessage() {}
 
 func (x *PutPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[31]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2675,7 +2968,7 @@ func (x *PutPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutPolicyRequest.ProtoReflect.Descriptor instead.
 func (*PutPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PutPolicyRequest) GetNamespace() string {
@@ -2724,7 +3017,7 @@ type PutPolicyResponse struct {
 
 func (x *PutPolicyResponse) Reset() {
 	*x = PutPolicyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[32]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2736,7 +3029,7 @@ func (x *PutPolicyResponse) String() string {
 func (*PutPolicyResponse) ProtoMessage() {}
 
 func (x *PutPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[32]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2749,7 +3042,7 @@ func (x *PutPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutPolicyResponse.ProtoReflect.Descriptor instead.
 func (*PutPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PutPolicyResponse) GetPolicy() *Policy {
@@ -2776,7 +3069,7 @@ type DeletePolicyRequest struct {
 
 func (x *DeletePolicyRequest) Reset() {
 	*x = DeletePolicyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[33]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2788,7 +3081,7 @@ func (x *DeletePolicyRequest) String() string {
 func (*DeletePolicyRequest) ProtoMessage() {}
 
 func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[33]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2801,7 +3094,7 @@ func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DeletePolicyRequest) GetNamespace() string {
@@ -2841,7 +3134,7 @@ type DeletePolicyResponse struct {
 
 func (x *DeletePolicyResponse) Reset() {
 	*x = DeletePolicyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[34]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2853,7 +3146,7 @@ func (x *DeletePolicyResponse) String() string {
 func (*DeletePolicyResponse) ProtoMessage() {}
 
 func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[34]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2866,7 +3159,7 @@ func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyResponse.ProtoReflect.Descriptor instead.
 func (*DeletePolicyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 // A policy file to be checked.
@@ -2885,7 +3178,7 @@ type CheckPolicyRequest struct {
 
 func (x *CheckPolicyRequest) Reset() {
 	*x = CheckPolicyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[35]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2897,7 +3190,7 @@ func (x *CheckPolicyRequest) String() string {
 func (*CheckPolicyRequest) ProtoMessage() {}
 
 func (x *CheckPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[35]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2910,7 +3203,7 @@ func (x *CheckPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckPolicyRequest.ProtoReflect.Descriptor instead.
 func (*CheckPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CheckPolicyRequest) GetDocument() string {
@@ -2969,7 +3262,7 @@ type TrafficFacts struct {
 
 func (x *TrafficFacts) Reset() {
 	*x = TrafficFacts{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[36]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2981,7 +3274,7 @@ func (x *TrafficFacts) String() string {
 func (*TrafficFacts) ProtoMessage() {}
 
 func (x *TrafficFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[36]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2994,7 +3287,7 @@ func (x *TrafficFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrafficFacts.ProtoReflect.Descriptor instead.
 func (*TrafficFacts) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *TrafficFacts) GetNamespace() string {
@@ -3094,7 +3387,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[37]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3106,7 +3399,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[37]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3119,7 +3412,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PolicyChange) GetField() string {
@@ -3165,7 +3458,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[38]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3177,7 +3470,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[38]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3190,7 +3483,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Finding) GetSeverity() FindingSeverity {
@@ -3274,7 +3567,7 @@ type CheckPolicyResponse struct {
 
 func (x *CheckPolicyResponse) Reset() {
 	*x = CheckPolicyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[39]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3286,7 +3579,7 @@ func (x *CheckPolicyResponse) String() string {
 func (*CheckPolicyResponse) ProtoMessage() {}
 
 func (x *CheckPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[39]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3299,7 +3592,7 @@ func (x *CheckPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckPolicyResponse.ProtoReflect.Descriptor instead.
 func (*CheckPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CheckPolicyResponse) GetFindings() []*Finding {
@@ -3337,7 +3630,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[40]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3349,7 +3642,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[40]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3362,7 +3655,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Candidate) GetNamespace() string {
@@ -3464,7 +3757,7 @@ type Comparison struct {
 
 func (x *Comparison) Reset() {
 	*x = Comparison{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[41]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3476,7 +3769,7 @@ func (x *Comparison) String() string {
 func (*Comparison) ProtoMessage() {}
 
 func (x *Comparison) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[41]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3489,7 +3782,7 @@ func (x *Comparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
 func (*Comparison) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Comparison) GetSince() *timestamppb.Timestamp {
@@ -3603,7 +3896,7 @@ type ComparedSide struct {
 
 func (x *ComparedSide) Reset() {
 	*x = ComparedSide{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[42]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3615,7 +3908,7 @@ func (x *ComparedSide) String() string {
 func (*ComparedSide) ProtoMessage() {}
 
 func (x *ComparedSide) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[42]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3628,7 +3921,7 @@ func (x *ComparedSide) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComparedSide.ProtoReflect.Descriptor instead.
 func (*ComparedSide) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ComparedSide) GetFirstAttempts() uint64 {
@@ -3709,7 +4002,7 @@ type Opening struct {
 
 func (x *Opening) Reset() {
 	*x = Opening{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[43]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3721,7 +4014,7 @@ func (x *Opening) String() string {
 func (*Opening) ProtoMessage() {}
 
 func (x *Opening) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[43]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3734,7 +4027,7 @@ func (x *Opening) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Opening.ProtoReflect.Descriptor instead.
 func (*Opening) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Opening) GetTime() *timestamppb.Timestamp {
@@ -3777,7 +4070,7 @@ type DifferingAttempts struct {
 
 func (x *DifferingAttempts) Reset() {
 	*x = DifferingAttempts{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[44]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3789,7 +4082,7 @@ func (x *DifferingAttempts) String() string {
 func (*DifferingAttempts) ProtoMessage() {}
 
 func (x *DifferingAttempts) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[44]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3802,7 +4095,7 @@ func (x *DifferingAttempts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DifferingAttempts.ProtoReflect.Descriptor instead.
 func (*DifferingAttempts) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DifferingAttempts) GetReason() DenialReason {
@@ -3855,7 +4148,7 @@ type ComparedDependency struct {
 
 func (x *ComparedDependency) Reset() {
 	*x = ComparedDependency{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[45]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3867,7 +4160,7 @@ func (x *ComparedDependency) String() string {
 func (*ComparedDependency) ProtoMessage() {}
 
 func (x *ComparedDependency) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[45]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3880,7 +4173,7 @@ func (x *ComparedDependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComparedDependency.ProtoReflect.Descriptor instead.
 func (*ComparedDependency) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ComparedDependency) GetDependency() string {
@@ -3923,7 +4216,7 @@ type PutCandidateRequest struct {
 
 func (x *PutCandidateRequest) Reset() {
 	*x = PutCandidateRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[46]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3935,7 +4228,7 @@ func (x *PutCandidateRequest) String() string {
 func (*PutCandidateRequest) ProtoMessage() {}
 
 func (x *PutCandidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[46]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3948,7 +4241,7 @@ func (x *PutCandidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutCandidateRequest.ProtoReflect.Descriptor instead.
 func (*PutCandidateRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PutCandidateRequest) GetNamespace() string {
@@ -3997,7 +4290,7 @@ type PutCandidateResponse struct {
 
 func (x *PutCandidateResponse) Reset() {
 	*x = PutCandidateResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[47]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4009,7 +4302,7 @@ func (x *PutCandidateResponse) String() string {
 func (*PutCandidateResponse) ProtoMessage() {}
 
 func (x *PutCandidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[47]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4022,7 +4315,7 @@ func (x *PutCandidateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutCandidateResponse.ProtoReflect.Descriptor instead.
 func (*PutCandidateResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PutCandidateResponse) GetCandidate() *Candidate {
@@ -4043,7 +4336,7 @@ type ListCandidatesRequest struct {
 
 func (x *ListCandidatesRequest) Reset() {
 	*x = ListCandidatesRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[48]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4055,7 +4348,7 @@ func (x *ListCandidatesRequest) String() string {
 func (*ListCandidatesRequest) ProtoMessage() {}
 
 func (x *ListCandidatesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[48]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4068,7 +4361,7 @@ func (x *ListCandidatesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCandidatesRequest.ProtoReflect.Descriptor instead.
 func (*ListCandidatesRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListCandidatesRequest) GetNamespace() string {
@@ -4089,7 +4382,7 @@ type ListCandidatesResponse struct {
 
 func (x *ListCandidatesResponse) Reset() {
 	*x = ListCandidatesResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[49]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4101,7 +4394,7 @@ func (x *ListCandidatesResponse) String() string {
 func (*ListCandidatesResponse) ProtoMessage() {}
 
 func (x *ListCandidatesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[49]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4114,7 +4407,7 @@ func (x *ListCandidatesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCandidatesResponse.ProtoReflect.Descriptor instead.
 func (*ListCandidatesResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListCandidatesResponse) GetCandidates() []*Candidate {
@@ -4137,7 +4430,7 @@ type GetCandidateRequest struct {
 
 func (x *GetCandidateRequest) Reset() {
 	*x = GetCandidateRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[50]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4149,7 +4442,7 @@ func (x *GetCandidateRequest) String() string {
 func (*GetCandidateRequest) ProtoMessage() {}
 
 func (x *GetCandidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[50]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4162,7 +4455,7 @@ func (x *GetCandidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCandidateRequest.ProtoReflect.Descriptor instead.
 func (*GetCandidateRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GetCandidateRequest) GetNamespace() string {
@@ -4192,7 +4485,7 @@ type GetCandidateResponse struct {
 
 func (x *GetCandidateResponse) Reset() {
 	*x = GetCandidateResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[51]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4204,7 +4497,7 @@ func (x *GetCandidateResponse) String() string {
 func (*GetCandidateResponse) ProtoMessage() {}
 
 func (x *GetCandidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[51]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4217,7 +4510,7 @@ func (x *GetCandidateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCandidateResponse.ProtoReflect.Descriptor instead.
 func (*GetCandidateResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GetCandidateResponse) GetCandidate() *Candidate {
@@ -4251,7 +4544,7 @@ type PromoteCandidateRequest struct {
 
 func (x *PromoteCandidateRequest) Reset() {
 	*x = PromoteCandidateRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[52]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4263,7 +4556,7 @@ func (x *PromoteCandidateRequest) String() string {
 func (*PromoteCandidateRequest) ProtoMessage() {}
 
 func (x *PromoteCandidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[52]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4276,7 +4569,7 @@ func (x *PromoteCandidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteCandidateRequest.ProtoReflect.Descriptor instead.
 func (*PromoteCandidateRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PromoteCandidateRequest) GetNamespace() string {
@@ -4320,7 +4613,7 @@ type PromoteCandidateResponse struct {
 
 func (x *PromoteCandidateResponse) Reset() {
 	*x = PromoteCandidateResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[53]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4332,7 +4625,7 @@ func (x *PromoteCandidateResponse) String() string {
 func (*PromoteCandidateResponse) ProtoMessage() {}
 
 func (x *PromoteCandidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[53]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4345,7 +4638,7 @@ func (x *PromoteCandidateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteCandidateResponse.ProtoReflect.Descriptor instead.
 func (*PromoteCandidateResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PromoteCandidateResponse) GetPolicy() *Policy {
@@ -4379,7 +4672,7 @@ type DeleteCandidateRequest struct {
 
 func (x *DeleteCandidateRequest) Reset() {
 	*x = DeleteCandidateRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[54]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4391,7 +4684,7 @@ func (x *DeleteCandidateRequest) String() string {
 func (*DeleteCandidateRequest) ProtoMessage() {}
 
 func (x *DeleteCandidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[54]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4404,7 +4697,7 @@ func (x *DeleteCandidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCandidateRequest.ProtoReflect.Descriptor instead.
 func (*DeleteCandidateRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *DeleteCandidateRequest) GetNamespace() string {
@@ -4444,7 +4737,7 @@ type DeleteCandidateResponse struct {
 
 func (x *DeleteCandidateResponse) Reset() {
 	*x = DeleteCandidateResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[55]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4456,7 +4749,7 @@ func (x *DeleteCandidateResponse) String() string {
 func (*DeleteCandidateResponse) ProtoMessage() {}
 
 func (x *DeleteCandidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[55]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4469,7 +4762,7 @@ func (x *DeleteCandidateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCandidateResponse.ProtoReflect.Descriptor instead.
 func (*DeleteCandidateResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 var File_holdoff_v1_operator_proto protoreflect.FileDescriptor
@@ -4484,7 +4777,7 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x125\n" +
 	"\bset_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\asetTime\x128\n" +
 	"\n" +
-	"expires_in\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\texpiresIn\"\xa7\a\n" +
+	"expires_in\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\texpiresIn\"\xcc\t\n" +
 	"\n" +
 	"Dependency\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
@@ -4516,7 +4809,29 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x05check\x18\x15 \x01(\v2\x18.holdoff.v1.CheckSummaryR\x05check\x12)\n" +
 	"\x10active_instances\x18\x16 \x01(\rR\x0factiveInstances\x12(\n" +
 	"\x10calls_per_second\x18\x17 \x01(\x01R\x0ecallsPerSecond\x12>\n" +
-	"\rusual_latency\x18\x18 \x01(\v2\x19.google.protobuf.DurationR\fusualLatency\"\xb7\x02\n" +
+	"\rusual_latency\x18\x18 \x01(\v2\x19.google.protobuf.DurationR\fusualLatency\x12'\n" +
+	"\x0fplanned_retries\x18( \x01(\x04R\x0eplannedRetries\x12A\n" +
+	"\x0fnext_planned_in\x18) \x01(\v2\x19.google.protobuf.DurationR\rnextPlannedIn\x12%\n" +
+	"\x0ebudget_allowed\x18* \x01(\x04R\rbudgetAllowed\x121\n" +
+	"\adenials\x18+ \x03(\v2\x17.holdoff.v1.DenialCountR\adenials\x12+\n" +
+	"\x11refused_instances\x18, \x01(\rR\x10refusedInstances\x120\n" +
+	"\bfollowed\x18- \x01(\v2\x14.holdoff.v1.FollowedR\bfollowed\"U\n" +
+	"\vDenialCount\x120\n" +
+	"\x06reason\x18\x01 \x01(\x0e2\x18.holdoff.v1.DenialReasonR\x06reason\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xd8\x01\n" +
+	"\bFollowed\x12<\n" +
+	"\ffollowed_for\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\vfollowedFor\x12>\n" +
+	"\rcalendar_part\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\fcalendarPart\x12\x1a\n" +
+	"\bcalendar\x18\x03 \x03(\x04R\bcalendar\x122\n" +
+	"\treporters\x18\x04 \x03(\v2\x14.holdoff.v1.ReporterR\treporters\"\xe0\x01\n" +
+	"\bReporter\x12\x18\n" +
+	"\aservice\x18\x01 \x01(\tR\aservice\x12\x1a\n" +
+	"\binstance\x18\x02 \x01(\tR\binstance\x126\n" +
+	"\theard_ago\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bheardAgo\x12\x18\n" +
+	"\agranted\x18\x04 \x01(\x04R\agranted\x12\x16\n" +
+	"\x06denied\x18\x05 \x01(\x04R\x06denied\x12\x1c\n" +
+	"\tsucceeded\x18\x06 \x01(\x04R\tsucceeded\x12\x16\n" +
+	"\x06failed\x18\a \x01(\x04R\x06failed\"\xb7\x02\n" +
 	"\fCheckSummary\x121\n" +
 	"\x06period\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x06period\x12\x1a\n" +
 	"\bcheckers\x18\x02 \x01(\rR\bcheckers\x12\x18\n" +
@@ -4535,12 +4850,13 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x06states\x18\x05 \x03(\x0e2\x18.holdoff.v1.BreakerStateR\x06states\"~\n" +
 	"\x18ListDependenciesResponse\x12:\n" +
 	"\fdependencies\x18\x01 \x03(\v2\x16.holdoff.v1.DependencyR\fdependencies\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"T\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"l\n" +
 	"\x14GetDependencyRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1e\n" +
 	"\n" +
 	"dependency\x18\x02 \x01(\tR\n" +
-	"dependency\"O\n" +
+	"dependency\x12\x16\n" +
+	"\x06follow\x18( \x01(\bR\x06follow\"O\n" +
 	"\x15GetDependencyResponse\x126\n" +
 	"\n" +
 	"dependency\x18\x01 \x01(\v2\x16.holdoff.v1.DependencyR\n" +
@@ -4912,7 +5228,7 @@ func file_holdoff_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_holdoff_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_holdoff_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_holdoff_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_holdoff_v1_operator_proto_goTypes = []any{
 	(OverrideKind)(0),                 // 0: holdoff.v1.OverrideKind
 	(EventKind)(0),                    // 1: holdoff.v1.EventKind
@@ -4920,183 +5236,194 @@ var file_holdoff_v1_operator_proto_goTypes = []any{
 	(FindingSeverity)(0),              // 3: holdoff.v1.FindingSeverity
 	(*Override)(nil),                  // 4: holdoff.v1.Override
 	(*Dependency)(nil),                // 5: holdoff.v1.Dependency
-	(*CheckSummary)(nil),              // 6: holdoff.v1.CheckSummary
-	(*ListDependenciesRequest)(nil),   // 7: holdoff.v1.ListDependenciesRequest
-	(*ListDependenciesResponse)(nil),  // 8: holdoff.v1.ListDependenciesResponse
-	(*GetDependencyRequest)(nil),      // 9: holdoff.v1.GetDependencyRequest
-	(*GetDependencyResponse)(nil),     // 10: holdoff.v1.GetDependencyResponse
-	(*WatchDependenciesRequest)(nil),  // 11: holdoff.v1.WatchDependenciesRequest
-	(*WatchDependenciesResponse)(nil), // 12: holdoff.v1.WatchDependenciesResponse
-	(*Event)(nil),                     // 13: holdoff.v1.Event
-	(*WatchEventsRequest)(nil),        // 14: holdoff.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),       // 15: holdoff.v1.WatchEventsResponse
-	(*ListEventsRequest)(nil),         // 16: holdoff.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),        // 17: holdoff.v1.ListEventsResponse
-	(*SetOverrideRequest)(nil),        // 18: holdoff.v1.SetOverrideRequest
-	(*SetOverrideResponse)(nil),       // 19: holdoff.v1.SetOverrideResponse
-	(*ClearOverrideRequest)(nil),      // 20: holdoff.v1.ClearOverrideRequest
-	(*ClearOverrideResponse)(nil),     // 21: holdoff.v1.ClearOverrideResponse
-	(*ResetDependencyRequest)(nil),    // 22: holdoff.v1.ResetDependencyRequest
-	(*ResetDependencyResponse)(nil),   // 23: holdoff.v1.ResetDependencyResponse
-	(*ClearHoldRequest)(nil),          // 24: holdoff.v1.ClearHoldRequest
-	(*ClearHoldResponse)(nil),         // 25: holdoff.v1.ClearHoldResponse
-	(*AuditRecord)(nil),               // 26: holdoff.v1.AuditRecord
-	(*ListAuditRequest)(nil),          // 27: holdoff.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),         // 28: holdoff.v1.ListAuditResponse
-	(*Policy)(nil),                    // 29: holdoff.v1.Policy
-	(*ListPoliciesRequest)(nil),       // 30: holdoff.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),      // 31: holdoff.v1.ListPoliciesResponse
-	(*GetPolicyRequest)(nil),          // 32: holdoff.v1.GetPolicyRequest
-	(*PolicyValue)(nil),               // 33: holdoff.v1.PolicyValue
-	(*GetPolicyResponse)(nil),         // 34: holdoff.v1.GetPolicyResponse
-	(*PutPolicyRequest)(nil),          // 35: holdoff.v1.PutPolicyRequest
-	(*PutPolicyResponse)(nil),         // 36: holdoff.v1.PutPolicyResponse
-	(*DeletePolicyRequest)(nil),       // 37: holdoff.v1.DeletePolicyRequest
-	(*DeletePolicyResponse)(nil),      // 38: holdoff.v1.DeletePolicyResponse
-	(*CheckPolicyRequest)(nil),        // 39: holdoff.v1.CheckPolicyRequest
-	(*TrafficFacts)(nil),              // 40: holdoff.v1.TrafficFacts
-	(*PolicyChange)(nil),              // 41: holdoff.v1.PolicyChange
-	(*Finding)(nil),                   // 42: holdoff.v1.Finding
-	(*CheckPolicyResponse)(nil),       // 43: holdoff.v1.CheckPolicyResponse
-	(*Candidate)(nil),                 // 44: holdoff.v1.Candidate
-	(*Comparison)(nil),                // 45: holdoff.v1.Comparison
-	(*ComparedSide)(nil),              // 46: holdoff.v1.ComparedSide
-	(*Opening)(nil),                   // 47: holdoff.v1.Opening
-	(*DifferingAttempts)(nil),         // 48: holdoff.v1.DifferingAttempts
-	(*ComparedDependency)(nil),        // 49: holdoff.v1.ComparedDependency
-	(*PutCandidateRequest)(nil),       // 50: holdoff.v1.PutCandidateRequest
-	(*PutCandidateResponse)(nil),      // 51: holdoff.v1.PutCandidateResponse
-	(*ListCandidatesRequest)(nil),     // 52: holdoff.v1.ListCandidatesRequest
-	(*ListCandidatesResponse)(nil),    // 53: holdoff.v1.ListCandidatesResponse
-	(*GetCandidateRequest)(nil),       // 54: holdoff.v1.GetCandidateRequest
-	(*GetCandidateResponse)(nil),      // 55: holdoff.v1.GetCandidateResponse
-	(*PromoteCandidateRequest)(nil),   // 56: holdoff.v1.PromoteCandidateRequest
-	(*PromoteCandidateResponse)(nil),  // 57: holdoff.v1.PromoteCandidateResponse
-	(*DeleteCandidateRequest)(nil),    // 58: holdoff.v1.DeleteCandidateRequest
-	(*DeleteCandidateResponse)(nil),   // 59: holdoff.v1.DeleteCandidateResponse
-	nil,                               // 60: holdoff.v1.Finding.NumbersEntry
-	(*timestamppb.Timestamp)(nil),     // 61: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 62: google.protobuf.Duration
-	(BreakerState)(0),                 // 63: holdoff.v1.BreakerState
-	(CheckVerdict)(0),                 // 64: holdoff.v1.CheckVerdict
-	(DenialReason)(0),                 // 65: holdoff.v1.DenialReason
+	(*DenialCount)(nil),               // 6: holdoff.v1.DenialCount
+	(*Followed)(nil),                  // 7: holdoff.v1.Followed
+	(*Reporter)(nil),                  // 8: holdoff.v1.Reporter
+	(*CheckSummary)(nil),              // 9: holdoff.v1.CheckSummary
+	(*ListDependenciesRequest)(nil),   // 10: holdoff.v1.ListDependenciesRequest
+	(*ListDependenciesResponse)(nil),  // 11: holdoff.v1.ListDependenciesResponse
+	(*GetDependencyRequest)(nil),      // 12: holdoff.v1.GetDependencyRequest
+	(*GetDependencyResponse)(nil),     // 13: holdoff.v1.GetDependencyResponse
+	(*WatchDependenciesRequest)(nil),  // 14: holdoff.v1.WatchDependenciesRequest
+	(*WatchDependenciesResponse)(nil), // 15: holdoff.v1.WatchDependenciesResponse
+	(*Event)(nil),                     // 16: holdoff.v1.Event
+	(*WatchEventsRequest)(nil),        // 17: holdoff.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),       // 18: holdoff.v1.WatchEventsResponse
+	(*ListEventsRequest)(nil),         // 19: holdoff.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),        // 20: holdoff.v1.ListEventsResponse
+	(*SetOverrideRequest)(nil),        // 21: holdoff.v1.SetOverrideRequest
+	(*SetOverrideResponse)(nil),       // 22: holdoff.v1.SetOverrideResponse
+	(*ClearOverrideRequest)(nil),      // 23: holdoff.v1.ClearOverrideRequest
+	(*ClearOverrideResponse)(nil),     // 24: holdoff.v1.ClearOverrideResponse
+	(*ResetDependencyRequest)(nil),    // 25: holdoff.v1.ResetDependencyRequest
+	(*ResetDependencyResponse)(nil),   // 26: holdoff.v1.ResetDependencyResponse
+	(*ClearHoldRequest)(nil),          // 27: holdoff.v1.ClearHoldRequest
+	(*ClearHoldResponse)(nil),         // 28: holdoff.v1.ClearHoldResponse
+	(*AuditRecord)(nil),               // 29: holdoff.v1.AuditRecord
+	(*ListAuditRequest)(nil),          // 30: holdoff.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),         // 31: holdoff.v1.ListAuditResponse
+	(*Policy)(nil),                    // 32: holdoff.v1.Policy
+	(*ListPoliciesRequest)(nil),       // 33: holdoff.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),      // 34: holdoff.v1.ListPoliciesResponse
+	(*GetPolicyRequest)(nil),          // 35: holdoff.v1.GetPolicyRequest
+	(*PolicyValue)(nil),               // 36: holdoff.v1.PolicyValue
+	(*GetPolicyResponse)(nil),         // 37: holdoff.v1.GetPolicyResponse
+	(*PutPolicyRequest)(nil),          // 38: holdoff.v1.PutPolicyRequest
+	(*PutPolicyResponse)(nil),         // 39: holdoff.v1.PutPolicyResponse
+	(*DeletePolicyRequest)(nil),       // 40: holdoff.v1.DeletePolicyRequest
+	(*DeletePolicyResponse)(nil),      // 41: holdoff.v1.DeletePolicyResponse
+	(*CheckPolicyRequest)(nil),        // 42: holdoff.v1.CheckPolicyRequest
+	(*TrafficFacts)(nil),              // 43: holdoff.v1.TrafficFacts
+	(*PolicyChange)(nil),              // 44: holdoff.v1.PolicyChange
+	(*Finding)(nil),                   // 45: holdoff.v1.Finding
+	(*CheckPolicyResponse)(nil),       // 46: holdoff.v1.CheckPolicyResponse
+	(*Candidate)(nil),                 // 47: holdoff.v1.Candidate
+	(*Comparison)(nil),                // 48: holdoff.v1.Comparison
+	(*ComparedSide)(nil),              // 49: holdoff.v1.ComparedSide
+	(*Opening)(nil),                   // 50: holdoff.v1.Opening
+	(*DifferingAttempts)(nil),         // 51: holdoff.v1.DifferingAttempts
+	(*ComparedDependency)(nil),        // 52: holdoff.v1.ComparedDependency
+	(*PutCandidateRequest)(nil),       // 53: holdoff.v1.PutCandidateRequest
+	(*PutCandidateResponse)(nil),      // 54: holdoff.v1.PutCandidateResponse
+	(*ListCandidatesRequest)(nil),     // 55: holdoff.v1.ListCandidatesRequest
+	(*ListCandidatesResponse)(nil),    // 56: holdoff.v1.ListCandidatesResponse
+	(*GetCandidateRequest)(nil),       // 57: holdoff.v1.GetCandidateRequest
+	(*GetCandidateResponse)(nil),      // 58: holdoff.v1.GetCandidateResponse
+	(*PromoteCandidateRequest)(nil),   // 59: holdoff.v1.PromoteCandidateRequest
+	(*PromoteCandidateResponse)(nil),  // 60: holdoff.v1.PromoteCandidateResponse
+	(*DeleteCandidateRequest)(nil),    // 61: holdoff.v1.DeleteCandidateRequest
+	(*DeleteCandidateResponse)(nil),   // 62: holdoff.v1.DeleteCandidateResponse
+	nil,                               // 63: holdoff.v1.Finding.NumbersEntry
+	(*timestamppb.Timestamp)(nil),     // 64: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 65: google.protobuf.Duration
+	(BreakerState)(0),                 // 66: holdoff.v1.BreakerState
+	(DenialReason)(0),                 // 67: holdoff.v1.DenialReason
+	(CheckVerdict)(0),                 // 68: holdoff.v1.CheckVerdict
 }
 var file_holdoff_v1_operator_proto_depIdxs = []int32{
 	0,  // 0: holdoff.v1.Override.kind:type_name -> holdoff.v1.OverrideKind
-	61, // 1: holdoff.v1.Override.set_time:type_name -> google.protobuf.Timestamp
-	62, // 2: holdoff.v1.Override.expires_in:type_name -> google.protobuf.Duration
-	63, // 3: holdoff.v1.Dependency.state:type_name -> holdoff.v1.BreakerState
-	62, // 4: holdoff.v1.Dependency.in_state_for:type_name -> google.protobuf.Duration
-	62, // 5: holdoff.v1.Dependency.open_for:type_name -> google.protobuf.Duration
+	64, // 1: holdoff.v1.Override.set_time:type_name -> google.protobuf.Timestamp
+	65, // 2: holdoff.v1.Override.expires_in:type_name -> google.protobuf.Duration
+	66, // 3: holdoff.v1.Dependency.state:type_name -> holdoff.v1.BreakerState
+	65, // 4: holdoff.v1.Dependency.in_state_for:type_name -> google.protobuf.Duration
+	65, // 5: holdoff.v1.Dependency.open_for:type_name -> google.protobuf.Duration
 	4,  // 6: holdoff.v1.Dependency.override:type_name -> holdoff.v1.Override
-	62, // 7: holdoff.v1.Dependency.held_for:type_name -> google.protobuf.Duration
-	63, // 8: holdoff.v1.Dependency.shadow_state:type_name -> holdoff.v1.BreakerState
-	6,  // 9: holdoff.v1.Dependency.check:type_name -> holdoff.v1.CheckSummary
-	62, // 10: holdoff.v1.Dependency.usual_latency:type_name -> google.protobuf.Duration
-	62, // 11: holdoff.v1.CheckSummary.period:type_name -> google.protobuf.Duration
-	64, // 12: holdoff.v1.CheckSummary.verdict:type_name -> holdoff.v1.CheckVerdict
-	62, // 13: holdoff.v1.CheckSummary.age:type_name -> google.protobuf.Duration
-	62, // 14: holdoff.v1.CheckSummary.next_in:type_name -> google.protobuf.Duration
-	63, // 15: holdoff.v1.ListDependenciesRequest.states:type_name -> holdoff.v1.BreakerState
-	5,  // 16: holdoff.v1.ListDependenciesResponse.dependencies:type_name -> holdoff.v1.Dependency
-	5,  // 17: holdoff.v1.GetDependencyResponse.dependency:type_name -> holdoff.v1.Dependency
-	5,  // 18: holdoff.v1.WatchDependenciesResponse.dependency:type_name -> holdoff.v1.Dependency
-	61, // 19: holdoff.v1.Event.time:type_name -> google.protobuf.Timestamp
-	1,  // 20: holdoff.v1.Event.kind:type_name -> holdoff.v1.EventKind
-	63, // 21: holdoff.v1.Event.from:type_name -> holdoff.v1.BreakerState
-	63, // 22: holdoff.v1.Event.to:type_name -> holdoff.v1.BreakerState
-	62, // 23: holdoff.v1.WatchEventsRequest.since:type_name -> google.protobuf.Duration
-	13, // 24: holdoff.v1.WatchEventsResponse.event:type_name -> holdoff.v1.Event
-	62, // 25: holdoff.v1.ListEventsRequest.since:type_name -> google.protobuf.Duration
-	13, // 26: holdoff.v1.ListEventsResponse.events:type_name -> holdoff.v1.Event
-	0,  // 27: holdoff.v1.SetOverrideRequest.kind:type_name -> holdoff.v1.OverrideKind
-	62, // 28: holdoff.v1.SetOverrideRequest.expires_in:type_name -> google.protobuf.Duration
-	5,  // 29: holdoff.v1.SetOverrideResponse.dependency:type_name -> holdoff.v1.Dependency
-	5,  // 30: holdoff.v1.ClearOverrideResponse.dependency:type_name -> holdoff.v1.Dependency
-	5,  // 31: holdoff.v1.ResetDependencyResponse.dependency:type_name -> holdoff.v1.Dependency
-	5,  // 32: holdoff.v1.ClearHoldResponse.dependency:type_name -> holdoff.v1.Dependency
-	61, // 33: holdoff.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
-	26, // 34: holdoff.v1.ListAuditResponse.records:type_name -> holdoff.v1.AuditRecord
-	2,  // 35: holdoff.v1.Policy.source:type_name -> holdoff.v1.PolicySource
-	29, // 36: holdoff.v1.ListPoliciesResponse.policies:type_name -> holdoff.v1.Policy
-	33, // 37: holdoff.v1.GetPolicyResponse.values:type_name -> holdoff.v1.PolicyValue
-	29, // 38: holdoff.v1.PutPolicyResponse.policy:type_name -> holdoff.v1.Policy
-	40, // 39: holdoff.v1.CheckPolicyRequest.traffic:type_name -> holdoff.v1.TrafficFacts
-	40, // 40: holdoff.v1.CheckPolicyRequest.everywhere:type_name -> holdoff.v1.TrafficFacts
-	62, // 41: holdoff.v1.TrafficFacts.deadline:type_name -> google.protobuf.Duration
-	62, // 42: holdoff.v1.TrafficFacts.attempt_time:type_name -> google.protobuf.Duration
-	62, // 43: holdoff.v1.TrafficFacts.attempt_timeout:type_name -> google.protobuf.Duration
-	62, // 44: holdoff.v1.TrafficFacts.recovery_goal:type_name -> google.protobuf.Duration
-	3,  // 45: holdoff.v1.Finding.severity:type_name -> holdoff.v1.FindingSeverity
-	60, // 46: holdoff.v1.Finding.numbers:type_name -> holdoff.v1.Finding.NumbersEntry
-	41, // 47: holdoff.v1.Finding.proposal:type_name -> holdoff.v1.PolicyChange
-	42, // 48: holdoff.v1.CheckPolicyResponse.findings:type_name -> holdoff.v1.Finding
-	61, // 49: holdoff.v1.Candidate.put_time:type_name -> google.protobuf.Timestamp
-	45, // 50: holdoff.v1.Candidate.comparison:type_name -> holdoff.v1.Comparison
-	61, // 51: holdoff.v1.Comparison.since:type_name -> google.protobuf.Timestamp
-	61, // 52: holdoff.v1.Comparison.until:type_name -> google.protobuf.Timestamp
-	46, // 53: holdoff.v1.Comparison.live:type_name -> holdoff.v1.ComparedSide
-	46, // 54: holdoff.v1.Comparison.candidate:type_name -> holdoff.v1.ComparedSide
-	48, // 55: holdoff.v1.Comparison.refused:type_name -> holdoff.v1.DifferingAttempts
-	48, // 56: holdoff.v1.Comparison.let_through:type_name -> holdoff.v1.DifferingAttempts
-	62, // 57: holdoff.v1.Comparison.later_by:type_name -> google.protobuf.Duration
-	62, // 58: holdoff.v1.Comparison.sooner_by:type_name -> google.protobuf.Duration
-	47, // 59: holdoff.v1.ComparedSide.openings:type_name -> holdoff.v1.Opening
-	61, // 60: holdoff.v1.Opening.time:type_name -> google.protobuf.Timestamp
-	65, // 61: holdoff.v1.DifferingAttempts.reason:type_name -> holdoff.v1.DenialReason
-	63, // 62: holdoff.v1.ComparedDependency.candidate_state:type_name -> holdoff.v1.BreakerState
-	45, // 63: holdoff.v1.ComparedDependency.comparison:type_name -> holdoff.v1.Comparison
-	44, // 64: holdoff.v1.PutCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
-	44, // 65: holdoff.v1.ListCandidatesResponse.candidates:type_name -> holdoff.v1.Candidate
-	44, // 66: holdoff.v1.GetCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
-	49, // 67: holdoff.v1.GetCandidateResponse.dependencies:type_name -> holdoff.v1.ComparedDependency
-	29, // 68: holdoff.v1.PromoteCandidateResponse.policy:type_name -> holdoff.v1.Policy
-	44, // 69: holdoff.v1.PromoteCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
-	7,  // 70: holdoff.v1.OperatorService.ListDependencies:input_type -> holdoff.v1.ListDependenciesRequest
-	9,  // 71: holdoff.v1.OperatorService.GetDependency:input_type -> holdoff.v1.GetDependencyRequest
-	11, // 72: holdoff.v1.OperatorService.WatchDependencies:input_type -> holdoff.v1.WatchDependenciesRequest
-	14, // 73: holdoff.v1.OperatorService.WatchEvents:input_type -> holdoff.v1.WatchEventsRequest
-	16, // 74: holdoff.v1.OperatorService.ListEvents:input_type -> holdoff.v1.ListEventsRequest
-	18, // 75: holdoff.v1.OperatorService.SetOverride:input_type -> holdoff.v1.SetOverrideRequest
-	20, // 76: holdoff.v1.OperatorService.ClearOverride:input_type -> holdoff.v1.ClearOverrideRequest
-	22, // 77: holdoff.v1.OperatorService.ResetDependency:input_type -> holdoff.v1.ResetDependencyRequest
-	24, // 78: holdoff.v1.OperatorService.ClearHold:input_type -> holdoff.v1.ClearHoldRequest
-	27, // 79: holdoff.v1.OperatorService.ListAudit:input_type -> holdoff.v1.ListAuditRequest
-	30, // 80: holdoff.v1.OperatorService.ListPolicies:input_type -> holdoff.v1.ListPoliciesRequest
-	32, // 81: holdoff.v1.OperatorService.GetPolicy:input_type -> holdoff.v1.GetPolicyRequest
-	35, // 82: holdoff.v1.OperatorService.PutPolicy:input_type -> holdoff.v1.PutPolicyRequest
-	37, // 83: holdoff.v1.OperatorService.DeletePolicy:input_type -> holdoff.v1.DeletePolicyRequest
-	39, // 84: holdoff.v1.OperatorService.CheckPolicy:input_type -> holdoff.v1.CheckPolicyRequest
-	50, // 85: holdoff.v1.OperatorService.PutCandidate:input_type -> holdoff.v1.PutCandidateRequest
-	52, // 86: holdoff.v1.OperatorService.ListCandidates:input_type -> holdoff.v1.ListCandidatesRequest
-	54, // 87: holdoff.v1.OperatorService.GetCandidate:input_type -> holdoff.v1.GetCandidateRequest
-	56, // 88: holdoff.v1.OperatorService.PromoteCandidate:input_type -> holdoff.v1.PromoteCandidateRequest
-	58, // 89: holdoff.v1.OperatorService.DeleteCandidate:input_type -> holdoff.v1.DeleteCandidateRequest
-	8,  // 90: holdoff.v1.OperatorService.ListDependencies:output_type -> holdoff.v1.ListDependenciesResponse
-	10, // 91: holdoff.v1.OperatorService.GetDependency:output_type -> holdoff.v1.GetDependencyResponse
-	12, // 92: holdoff.v1.OperatorService.WatchDependencies:output_type -> holdoff.v1.WatchDependenciesResponse
-	15, // 93: holdoff.v1.OperatorService.WatchEvents:output_type -> holdoff.v1.WatchEventsResponse
-	17, // 94: holdoff.v1.OperatorService.ListEvents:output_type -> holdoff.v1.ListEventsResponse
-	19, // 95: holdoff.v1.OperatorService.SetOverride:output_type -> holdoff.v1.SetOverrideResponse
-	21, // 96: holdoff.v1.OperatorService.ClearOverride:output_type -> holdoff.v1.ClearOverrideResponse
-	23, // 97: holdoff.v1.OperatorService.ResetDependency:output_type -> holdoff.v1.ResetDependencyResponse
-	25, // 98: holdoff.v1.OperatorService.ClearHold:output_type -> holdoff.v1.ClearHoldResponse
-	28, // 99: holdoff.v1.OperatorService.ListAudit:output_type -> holdoff.v1.ListAuditResponse
-	31, // 100: holdoff.v1.OperatorService.ListPolicies:output_type -> holdoff.v1.ListPoliciesResponse
-	34, // 101: holdoff.v1.OperatorService.GetPolicy:output_type -> holdoff.v1.GetPolicyResponse
-	36, // 102: holdoff.v1.OperatorService.PutPolicy:output_type -> holdoff.v1.PutPolicyResponse
-	38, // 103: holdoff.v1.OperatorService.DeletePolicy:output_type -> holdoff.v1.DeletePolicyResponse
-	43, // 104: holdoff.v1.OperatorService.CheckPolicy:output_type -> holdoff.v1.CheckPolicyResponse
-	51, // 105: holdoff.v1.OperatorService.PutCandidate:output_type -> holdoff.v1.PutCandidateResponse
-	53, // 106: holdoff.v1.OperatorService.ListCandidates:output_type -> holdoff.v1.ListCandidatesResponse
-	55, // 107: holdoff.v1.OperatorService.GetCandidate:output_type -> holdoff.v1.GetCandidateResponse
-	57, // 108: holdoff.v1.OperatorService.PromoteCandidate:output_type -> holdoff.v1.PromoteCandidateResponse
-	59, // 109: holdoff.v1.OperatorService.DeleteCandidate:output_type -> holdoff.v1.DeleteCandidateResponse
-	90, // [90:110] is the sub-list for method output_type
-	70, // [70:90] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	65, // 7: holdoff.v1.Dependency.held_for:type_name -> google.protobuf.Duration
+	66, // 8: holdoff.v1.Dependency.shadow_state:type_name -> holdoff.v1.BreakerState
+	9,  // 9: holdoff.v1.Dependency.check:type_name -> holdoff.v1.CheckSummary
+	65, // 10: holdoff.v1.Dependency.usual_latency:type_name -> google.protobuf.Duration
+	65, // 11: holdoff.v1.Dependency.next_planned_in:type_name -> google.protobuf.Duration
+	6,  // 12: holdoff.v1.Dependency.denials:type_name -> holdoff.v1.DenialCount
+	7,  // 13: holdoff.v1.Dependency.followed:type_name -> holdoff.v1.Followed
+	67, // 14: holdoff.v1.DenialCount.reason:type_name -> holdoff.v1.DenialReason
+	65, // 15: holdoff.v1.Followed.followed_for:type_name -> google.protobuf.Duration
+	65, // 16: holdoff.v1.Followed.calendar_part:type_name -> google.protobuf.Duration
+	8,  // 17: holdoff.v1.Followed.reporters:type_name -> holdoff.v1.Reporter
+	65, // 18: holdoff.v1.Reporter.heard_ago:type_name -> google.protobuf.Duration
+	65, // 19: holdoff.v1.CheckSummary.period:type_name -> google.protobuf.Duration
+	68, // 20: holdoff.v1.CheckSummary.verdict:type_name -> holdoff.v1.CheckVerdict
+	65, // 21: holdoff.v1.CheckSummary.age:type_name -> google.protobuf.Duration
+	65, // 22: holdoff.v1.CheckSummary.next_in:type_name -> google.protobuf.Duration
+	66, // 23: holdoff.v1.ListDependenciesRequest.states:type_name -> holdoff.v1.BreakerState
+	5,  // 24: holdoff.v1.ListDependenciesResponse.dependencies:type_name -> holdoff.v1.Dependency
+	5,  // 25: holdoff.v1.GetDependencyResponse.dependency:type_name -> holdoff.v1.Dependency
+	5,  // 26: holdoff.v1.WatchDependenciesResponse.dependency:type_name -> holdoff.v1.Dependency
+	64, // 27: holdoff.v1.Event.time:type_name -> google.protobuf.Timestamp
+	1,  // 28: holdoff.v1.Event.kind:type_name -> holdoff.v1.EventKind
+	66, // 29: holdoff.v1.Event.from:type_name -> holdoff.v1.BreakerState
+	66, // 30: holdoff.v1.Event.to:type_name -> holdoff.v1.BreakerState
+	65, // 31: holdoff.v1.WatchEventsRequest.since:type_name -> google.protobuf.Duration
+	16, // 32: holdoff.v1.WatchEventsResponse.event:type_name -> holdoff.v1.Event
+	65, // 33: holdoff.v1.ListEventsRequest.since:type_name -> google.protobuf.Duration
+	16, // 34: holdoff.v1.ListEventsResponse.events:type_name -> holdoff.v1.Event
+	0,  // 35: holdoff.v1.SetOverrideRequest.kind:type_name -> holdoff.v1.OverrideKind
+	65, // 36: holdoff.v1.SetOverrideRequest.expires_in:type_name -> google.protobuf.Duration
+	5,  // 37: holdoff.v1.SetOverrideResponse.dependency:type_name -> holdoff.v1.Dependency
+	5,  // 38: holdoff.v1.ClearOverrideResponse.dependency:type_name -> holdoff.v1.Dependency
+	5,  // 39: holdoff.v1.ResetDependencyResponse.dependency:type_name -> holdoff.v1.Dependency
+	5,  // 40: holdoff.v1.ClearHoldResponse.dependency:type_name -> holdoff.v1.Dependency
+	64, // 41: holdoff.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
+	29, // 42: holdoff.v1.ListAuditResponse.records:type_name -> holdoff.v1.AuditRecord
+	2,  // 43: holdoff.v1.Policy.source:type_name -> holdoff.v1.PolicySource
+	32, // 44: holdoff.v1.ListPoliciesResponse.policies:type_name -> holdoff.v1.Policy
+	36, // 45: holdoff.v1.GetPolicyResponse.values:type_name -> holdoff.v1.PolicyValue
+	32, // 46: holdoff.v1.PutPolicyResponse.policy:type_name -> holdoff.v1.Policy
+	43, // 47: holdoff.v1.CheckPolicyRequest.traffic:type_name -> holdoff.v1.TrafficFacts
+	43, // 48: holdoff.v1.CheckPolicyRequest.everywhere:type_name -> holdoff.v1.TrafficFacts
+	65, // 49: holdoff.v1.TrafficFacts.deadline:type_name -> google.protobuf.Duration
+	65, // 50: holdoff.v1.TrafficFacts.attempt_time:type_name -> google.protobuf.Duration
+	65, // 51: holdoff.v1.TrafficFacts.attempt_timeout:type_name -> google.protobuf.Duration
+	65, // 52: holdoff.v1.TrafficFacts.recovery_goal:type_name -> google.protobuf.Duration
+	3,  // 53: holdoff.v1.Finding.severity:type_name -> holdoff.v1.FindingSeverity
+	63, // 54: holdoff.v1.Finding.numbers:type_name -> holdoff.v1.Finding.NumbersEntry
+	44, // 55: holdoff.v1.Finding.proposal:type_name -> holdoff.v1.PolicyChange
+	45, // 56: holdoff.v1.CheckPolicyResponse.findings:type_name -> holdoff.v1.Finding
+	64, // 57: holdoff.v1.Candidate.put_time:type_name -> google.protobuf.Timestamp
+	48, // 58: holdoff.v1.Candidate.comparison:type_name -> holdoff.v1.Comparison
+	64, // 59: holdoff.v1.Comparison.since:type_name -> google.protobuf.Timestamp
+	64, // 60: holdoff.v1.Comparison.until:type_name -> google.protobuf.Timestamp
+	49, // 61: holdoff.v1.Comparison.live:type_name -> holdoff.v1.ComparedSide
+	49, // 62: holdoff.v1.Comparison.candidate:type_name -> holdoff.v1.ComparedSide
+	51, // 63: holdoff.v1.Comparison.refused:type_name -> holdoff.v1.DifferingAttempts
+	51, // 64: holdoff.v1.Comparison.let_through:type_name -> holdoff.v1.DifferingAttempts
+	65, // 65: holdoff.v1.Comparison.later_by:type_name -> google.protobuf.Duration
+	65, // 66: holdoff.v1.Comparison.sooner_by:type_name -> google.protobuf.Duration
+	50, // 67: holdoff.v1.ComparedSide.openings:type_name -> holdoff.v1.Opening
+	64, // 68: holdoff.v1.Opening.time:type_name -> google.protobuf.Timestamp
+	67, // 69: holdoff.v1.DifferingAttempts.reason:type_name -> holdoff.v1.DenialReason
+	66, // 70: holdoff.v1.ComparedDependency.candidate_state:type_name -> holdoff.v1.BreakerState
+	48, // 71: holdoff.v1.ComparedDependency.comparison:type_name -> holdoff.v1.Comparison
+	47, // 72: holdoff.v1.PutCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
+	47, // 73: holdoff.v1.ListCandidatesResponse.candidates:type_name -> holdoff.v1.Candidate
+	47, // 74: holdoff.v1.GetCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
+	52, // 75: holdoff.v1.GetCandidateResponse.dependencies:type_name -> holdoff.v1.ComparedDependency
+	32, // 76: holdoff.v1.PromoteCandidateResponse.policy:type_name -> holdoff.v1.Policy
+	47, // 77: holdoff.v1.PromoteCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
+	10, // 78: holdoff.v1.OperatorService.ListDependencies:input_type -> holdoff.v1.ListDependenciesRequest
+	12, // 79: holdoff.v1.OperatorService.GetDependency:input_type -> holdoff.v1.GetDependencyRequest
+	14, // 80: holdoff.v1.OperatorService.WatchDependencies:input_type -> holdoff.v1.WatchDependenciesRequest
+	17, // 81: holdoff.v1.OperatorService.WatchEvents:input_type -> holdoff.v1.WatchEventsRequest
+	19, // 82: holdoff.v1.OperatorService.ListEvents:input_type -> holdoff.v1.ListEventsRequest
+	21, // 83: holdoff.v1.OperatorService.SetOverride:input_type -> holdoff.v1.SetOverrideRequest
+	23, // 84: holdoff.v1.OperatorService.ClearOverride:input_type -> holdoff.v1.ClearOverrideRequest
+	25, // 85: holdoff.v1.OperatorService.ResetDependency:input_type -> holdoff.v1.ResetDependencyRequest
+	27, // 86: holdoff.v1.OperatorService.ClearHold:input_type -> holdoff.v1.ClearHoldRequest
+	30, // 87: holdoff.v1.OperatorService.ListAudit:input_type -> holdoff.v1.ListAuditRequest
+	33, // 88: holdoff.v1.OperatorService.ListPolicies:input_type -> holdoff.v1.ListPoliciesRequest
+	35, // 89: holdoff.v1.OperatorService.GetPolicy:input_type -> holdoff.v1.GetPolicyRequest
+	38, // 90: holdoff.v1.OperatorService.PutPolicy:input_type -> holdoff.v1.PutPolicyRequest
+	40, // 91: holdoff.v1.OperatorService.DeletePolicy:input_type -> holdoff.v1.DeletePolicyRequest
+	42, // 92: holdoff.v1.OperatorService.CheckPolicy:input_type -> holdoff.v1.CheckPolicyRequest
+	53, // 93: holdoff.v1.OperatorService.PutCandidate:input_type -> holdoff.v1.PutCandidateRequest
+	55, // 94: holdoff.v1.OperatorService.ListCandidates:input_type -> holdoff.v1.ListCandidatesRequest
+	57, // 95: holdoff.v1.OperatorService.GetCandidate:input_type -> holdoff.v1.GetCandidateRequest
+	59, // 96: holdoff.v1.OperatorService.PromoteCandidate:input_type -> holdoff.v1.PromoteCandidateRequest
+	61, // 97: holdoff.v1.OperatorService.DeleteCandidate:input_type -> holdoff.v1.DeleteCandidateRequest
+	11, // 98: holdoff.v1.OperatorService.ListDependencies:output_type -> holdoff.v1.ListDependenciesResponse
+	13, // 99: holdoff.v1.OperatorService.GetDependency:output_type -> holdoff.v1.GetDependencyResponse
+	15, // 100: holdoff.v1.OperatorService.WatchDependencies:output_type -> holdoff.v1.WatchDependenciesResponse
+	18, // 101: holdoff.v1.OperatorService.WatchEvents:output_type -> holdoff.v1.WatchEventsResponse
+	20, // 102: holdoff.v1.OperatorService.ListEvents:output_type -> holdoff.v1.ListEventsResponse
+	22, // 103: holdoff.v1.OperatorService.SetOverride:output_type -> holdoff.v1.SetOverrideResponse
+	24, // 104: holdoff.v1.OperatorService.ClearOverride:output_type -> holdoff.v1.ClearOverrideResponse
+	26, // 105: holdoff.v1.OperatorService.ResetDependency:output_type -> holdoff.v1.ResetDependencyResponse
+	28, // 106: holdoff.v1.OperatorService.ClearHold:output_type -> holdoff.v1.ClearHoldResponse
+	31, // 107: holdoff.v1.OperatorService.ListAudit:output_type -> holdoff.v1.ListAuditResponse
+	34, // 108: holdoff.v1.OperatorService.ListPolicies:output_type -> holdoff.v1.ListPoliciesResponse
+	37, // 109: holdoff.v1.OperatorService.GetPolicy:output_type -> holdoff.v1.GetPolicyResponse
+	39, // 110: holdoff.v1.OperatorService.PutPolicy:output_type -> holdoff.v1.PutPolicyResponse
+	41, // 111: holdoff.v1.OperatorService.DeletePolicy:output_type -> holdoff.v1.DeletePolicyResponse
+	46, // 112: holdoff.v1.OperatorService.CheckPolicy:output_type -> holdoff.v1.CheckPolicyResponse
+	54, // 113: holdoff.v1.OperatorService.PutCandidate:output_type -> holdoff.v1.PutCandidateResponse
+	56, // 114: holdoff.v1.OperatorService.ListCandidates:output_type -> holdoff.v1.ListCandidatesResponse
+	58, // 115: holdoff.v1.OperatorService.GetCandidate:output_type -> holdoff.v1.GetCandidateResponse
+	60, // 116: holdoff.v1.OperatorService.PromoteCandidate:output_type -> holdoff.v1.PromoteCandidateResponse
+	62, // 117: holdoff.v1.OperatorService.DeleteCandidate:output_type -> holdoff.v1.DeleteCandidateResponse
+	98, // [98:118] is the sub-list for method output_type
+	78, // [78:98] is the sub-list for method input_type
+	78, // [78:78] is the sub-list for extension type_name
+	78, // [78:78] is the sub-list for extension extendee
+	0,  // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_holdoff_v1_operator_proto_init() }
@@ -5105,19 +5432,19 @@ func file_holdoff_v1_operator_proto_init() {
 		return
 	}
 	file_holdoff_v1_coordinator_proto_init()
-	file_holdoff_v1_operator_proto_msgTypes[8].OneofWrappers = []any{
+	file_holdoff_v1_operator_proto_msgTypes[11].OneofWrappers = []any{
 		(*WatchDependenciesResponse_Dependency)(nil),
 		(*WatchDependenciesResponse_Removed)(nil),
 		(*WatchDependenciesResponse_Synced)(nil),
 	}
-	file_holdoff_v1_operator_proto_msgTypes[36].OneofWrappers = []any{}
+	file_holdoff_v1_operator_proto_msgTypes[39].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdoff_v1_operator_proto_rawDesc), len(file_holdoff_v1_operator_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   57,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
