@@ -20,7 +20,7 @@ use tonic::{Status, Streaming};
 
 use super::{admission::Guard, client, oversize, pushed, read, span::Origin, status};
 use crate::{
-    access::Method,
+    access::{Method, Place},
     coordinator::{Caller, Coordinator, Key, Refusal, SUBSCRIPTIONS_MAX, Watcher},
     proto::{
         AcquireBatch, AcquireBatchResponse, AcquireItem, Hello, SessionRequest, SessionResponse,
@@ -43,6 +43,8 @@ pub type Answers = Pin<Box<dyn Stream<Item = Result<SessionResponse, Status>> + 
 struct Session<S: Store> {
     coordinator: Arc<Coordinator<S>>,
     guard: Guard<'static>,
+    /// One of those that its caller may have.
+    _place: Option<Place<String>>,
     /// What it has said of itself. Said once at most.
     greeting: OnceLock<read::Defaults>,
     watcher: Arc<Watcher>,
@@ -54,6 +56,7 @@ struct Session<S: Store> {
 pub fn serve<S: Store>(
     coordinator: Arc<Coordinator<S>>,
     guard: Guard<'static>,
+    place: Option<Place<String>>,
     asked: Streaming<SessionRequest>,
 ) -> Answers {
     let watcher = coordinator.subscriber();
@@ -62,6 +65,7 @@ pub fn serve<S: Store>(
     let session = Arc::new(Session {
         coordinator,
         guard,
+        _place: place,
         greeting: OnceLock::new(),
         watcher,
         asked_about: Mutex::default(),
