@@ -72,7 +72,7 @@ struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Everywhere")]
 struct GlobalArgs {
-    /// Where the service is
+    /// Where the service is: http://host:port, https://host:port or host:port
     #[arg(
         long,
         global = true,

@@ -10,6 +10,7 @@ mod checks;
 mod counting;
 pub mod events;
 mod happened;
+mod history;
 mod inquiry;
 mod listing;
 mod numbered;
@@ -43,9 +44,10 @@ use holdoff_decision::{
 pub use candidates::{Compared, Tried};
 pub use checks::{CheckAsk, Planned};
 pub use events::{Event, EventKind, Events};
+pub use history::{Histories, POINT_EVERY, Point};
 pub use inquiry::{Actor, Caller, Decision, Entry, Inquiry, Key, Made, Subject, Who};
 pub use listing::{Filter, Listing, Shown, ShownCheck};
-pub use overview::{Ahead, Glance};
+pub use overview::{Ahead, Detail, Glance};
 pub use passing::{Allowance, Hits, Passage, Passed, Reporting};
 pub use policies::Policies;
 pub use push::{Pushed, SUBSCRIPTIONS_MAX};
@@ -89,6 +91,7 @@ pub struct Coordinator<S> {
     expiries: Mutex<std::collections::BTreeSet<(Time, DependencyId)>>,
     telemetry: Arc<Telemetry>,
     traffic: traffic::Tracks,
+    histories: Histories,
     /// Numbers candidates: each that is put gets another.
     candidates: std::sync::atomic::AtomicU64,
     trials: Trials,
@@ -111,6 +114,10 @@ impl<S: Store> Coordinator<S> {
 
     pub fn events(&self) -> &Events {
         &self.events
+    }
+
+    pub fn histories(&self) -> &Histories {
+        &self.histories
     }
 
     pub fn dependencies(&self) -> usize {
@@ -178,8 +185,8 @@ impl<S: Store> Coordinator<S> {
                 }
                 let before = self.before(slot, ask.caller, &context);
                 let answer = acquire(&slot.policy, &mut slot.record, &ask, &context);
-                if answer.verdict.is_err() {
-                    slot.notes.add_denial();
+                if let Err(denial) = &answer.verdict {
+                    slot.note_denial(denial.reason);
                 }
                 if let Some(before) = before {
                     let asked = (&ask, inquiry.caller);

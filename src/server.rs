@@ -344,7 +344,7 @@ pub async fn serve_behind<S: Store>(
     let places = Arc::new(tokio::sync::Semaphore::new(connections_max()));
     let telemetry = Arc::clone(coordinator.telemetry());
     let timing = timing::Timing::new(Arc::clone(&telemetry), coordinator.clock().clone());
-    let incoming = connection::counted(listen::incoming(socket)?, places, telemetry, gate.tls);
+    let incoming = connection::counted(listen::incoming(socket)?, places, telemetry, gate.clone());
     let streams_end = stopped.clone();
     let stop = async move {
         // The sender is only dropped at the end of the process.

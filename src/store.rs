@@ -4,6 +4,7 @@
 //! record, so nothing can be checked first and changed later. A store may apply it more than
 //! once to the same state, if somebody else was faster; it keeps the last result.
 
+mod denied;
 mod figures;
 pub mod memory;
 pub mod redis;
@@ -12,9 +13,9 @@ mod stored;
 
 use std::{future::Future, sync::Arc};
 
-use holdoff_decision::{Policy, Reach, Record, Time, check::Checks};
+use holdoff_decision::{DenialReason, Policy, Reach, Record, Time, check::Checks};
 
-pub use self::{figures::Figures, memory::MemoryStore, redis::RedisStore};
+pub use self::{denied::Denied, figures::Figures, memory::MemoryStore, redis::RedisStore};
 
 use crate::{candidate::Shadow, permit::DependencyId};
 
@@ -45,7 +46,7 @@ impl Notes {
         self.0 / Self::DENIAL
     }
 
-    pub fn add_denial(&mut self) {
+    fn add_denial(&mut self) {
         self.0 = self.0.wrapping_add(Self::DENIAL);
     }
 
@@ -87,9 +88,28 @@ pub struct Beside {
     pub checks: Option<Checks>,
     /// While a candidate policy is tried.
     pub shadow: Option<Shadow>,
+    /// Since the first denial. Of this replica alone.
+    pub denied: Option<Box<Denied>>,
+}
+
+impl Beside {
+    const fn is_empty(&self) -> bool {
+        self.checks.is_none() && self.shadow.is_none() && self.denied.is_none()
+    }
 }
 
 impl Slot {
+    /// Counts a denial.
+    pub fn note_denial(&mut self, reason: DenialReason) {
+        self.notes.add_denial();
+        let beside = self.beside.get_or_insert_default();
+        beside.denied.get_or_insert_default().add(reason);
+    }
+
+    pub fn denied(&self) -> Option<&Denied> {
+        self.beside.as_ref()?.denied.as_deref()
+    }
+
     pub fn shadow(&self) -> Option<&Shadow> {
         self.beside.as_ref()?.shadow.as_ref()
     }
@@ -121,33 +141,36 @@ impl Slot {
             beside: checks.map(|checks| {
                 Box::new(Beside {
                     checks: Some(checks),
-                    shadow: None,
+                    ..Beside::default()
                 })
             }),
         }
     }
 
-    pub(crate) fn take_shadow(&mut self) -> Option<Shadow> {
-        self.beside.as_mut()?.shadow.take()
+    /// Lends another slot of the same record what is of this replica alone: the candidate, and
+    /// what was counted.
+    pub(crate) fn lend(&mut self, to: &mut Self) {
+        to.notes = self.notes;
+        let beside = self.beside.as_mut();
+        let (shadow, denied) =
+            beside.map_or((None, None), |it| (it.shadow.take(), it.denied.take()));
+        to.put_shadow(shadow);
+        to.put_denied(denied);
     }
 
     /// Begins or ends the trial of a candidate.
     pub fn put_shadow(&mut self, shadow: Option<Shadow>) {
-        match (&mut self.beside, shadow) {
-            (None, None) => {}
-            (None, shadow) => {
-                self.beside = Some(Box::new(Beside {
-                    checks: None,
-                    shadow,
-                }))
-            }
-            (Some(beside), shadow) => {
-                beside.shadow = shadow;
-                if beside.shadow.is_none() && beside.checks.is_none() {
-                    self.beside = None;
-                }
-            }
+        if shadow.is_some() || self.beside.is_some() {
+            self.beside.get_or_insert_default().shadow = shadow;
         }
+        self.beside.take_if(|beside| beside.is_empty());
+    }
+
+    fn put_denied(&mut self, denied: Option<Box<Denied>>) {
+        if denied.is_some() || self.beside.is_some() {
+            self.beside.get_or_insert_default().denied = denied;
+        }
+        self.beside.take_if(|beside| beside.is_empty());
     }
 }
 
@@ -322,5 +345,25 @@ pub(crate) mod tests {
     #[test]
     fn a_slot_fits_the_allocation_it_is_made_for() {
         assert!(size_of::<Slot>() <= 312, "{} bytes", size_of::<Slot>());
+    }
+
+    #[test]
+    fn denials_are_counted_by_reason_and_stay_with_this_replica() {
+        let mut slot = a_slot("default", "payments");
+        assert!(slot.denied().is_none() && slot.beside.is_none());
+        slot.note_denial(DenialReason::RateLimited);
+        slot.note_denial(DenialReason::BreakerOpen);
+        slot.note_denial(DenialReason::BreakerOpen);
+        let counted = [
+            (DenialReason::BreakerOpen, 2),
+            (DenialReason::RateLimited, 1),
+        ];
+        assert_eq!(slot.denied().unwrap().counts(), counted);
+        let mut other = slot.copy();
+        assert!(other.denied().is_none(), "a rehearsal counts for nothing");
+        slot.lend(&mut other);
+        assert_eq!(other.denied().unwrap().counts(), counted);
+        assert_eq!(other.notes.denials(), 3);
+        assert!(slot.beside.as_ref().is_none_or(|beside| beside.is_empty()));
     }
 }

@@ -50,7 +50,7 @@ pub struct BenchArgs {
     /// What is called
     #[arg(long, value_enum, default_value_t = Mode::Unary)]
     mode: Mode,
-    /// Connections
+    /// Connections; a service lets in 512 of one address unless it is told otherwise
     #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     connections: u32,
     /// Calls (in a session: batches) on their way at once on each connection

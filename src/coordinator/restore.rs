@@ -87,6 +87,7 @@ impl<S: Store> Coordinator<S> {
             expiries: Mutex::default(),
             telemetry: Default::default(),
             traffic: Default::default(),
+            histories: Default::default(),
             candidates: AtomicU64::new(first_number),
             trials: Default::default(),
             halves: Default::default(),

@@ -3,7 +3,7 @@
 
 use std::time::UNIX_EPOCH;
 
-use holdoff_decision::{Nanos, State, Time, breaker::Cause, check::Verdict, window::Counts};
+use holdoff_decision::{Nanos, State, Time, breaker::Cause, check::Verdict};
 use serde::Serialize;
 
 use super::words;
@@ -100,8 +100,8 @@ impl<'a> Row<'a> {
             since: millis(Time(now.0.saturating_sub(view.in_state_for.0))),
             epoch: view.epoch,
             why,
-            failing: thousandths(failing(shown)),
-            slow: thousandths(slow(shown)),
+            failing: thousandths(shown.failing()),
+            slow: thousandths(shown.slow()),
             calls: three_digits(view.calls_per_second(shown.budget_ttl)),
             left: view.budget.left(),
             allowed: view.budget.allowed,
@@ -148,23 +148,6 @@ impl<'a> Happened<'a> {
             owner: &event.owner,
             pending: event.is_pending().then_some(true),
         }
-    }
-}
-
-/// Share of the calls that failed, 0 to 1: of the window, or of the last outcomes where the
-/// detector has none.
-pub fn failing(shown: &Shown) -> f64 {
-    match shown.view.counts {
-        Counts { calls: 0, .. } => f64::from(shown.view.failing),
-        counts => f64::from(counts.failures) / f64::from(counts.calls),
-    }
-}
-
-/// Share of the calls of the window that were slow, 0 to 1.
-pub fn slow(shown: &Shown) -> f64 {
-    match shown.view.counts {
-        Counts { calls: 0, .. } => 0.0,
-        counts => f64::from(counts.slow) / f64::from(counts.calls),
     }
 }
 

@@ -25,6 +25,8 @@ use crate::{
 const PAGE_BYTES: usize = super::ANSWER_MAX / 2;
 const DOCUMENT_MAX: usize = 64 * 1024;
 const FILE_MAX: usize = 200 * 1024;
+/// Parts that the calendar ahead is told in.
+const CALENDAR_PARTS: usize = 30;
 
 /// See the module.
 #[derive(Debug)]
@@ -93,13 +95,17 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
     ) -> Answer<proto::GetDependencyResponse> {
         let (request, _) = self.enter(request)?;
         let shown = async {
-            self.coordinator
-                .get(key(&request.namespace, &request.dependency)?)
-                .await
+            let key = key(&request.namespace, &request.dependency)?;
+            let mut dependency = shown::dependency(&self.coordinator.get(key).await?);
+            if request.follow {
+                let followed = self.coordinator.follow(key, CALENDAR_PARTS).await;
+                dependency.followed = Some(shown::followed(followed));
+            }
+            Ok(proto::GetDependencyResponse {
+                dependency: Some(dependency),
+            })
         };
-        answer(shown.await.map(|shown| proto::GetDependencyResponse {
-            dependency: Some(shown::dependency(&shown)),
-        }))
+        answer(shown.await)
     }
 
     async fn watch_dependencies(

@@ -20,7 +20,7 @@ use tonic::{Status, Streaming};
 
 use super::{admission::Guard, client, oversize, pushed, read, span::Origin, status};
 use crate::{
-    access::Method,
+    access::{Method, Place},
     coordinator::{Caller, Coordinator, Key, Refusal, SUBSCRIPTIONS_MAX, Watcher},
     proto::{
         AcquireBatch, AcquireBatchResponse, AcquireItem, Hello, ReportRequest, SessionRequest,
@@ -43,6 +43,8 @@ pub type Answers = Pin<Box<dyn Stream<Item = Result<SessionResponse, Status>> + 
 struct Session<S: Store> {
     coordinator: Arc<Coordinator<S>>,
     guard: Guard<'static>,
+    /// One of those that its caller may have.
+    _place: Option<Place<String>>,
     /// What it has said of itself. Said once at most.
     greeting: OnceLock<read::Defaults>,
     /// Why its greeting was refused, until one is taken. What leaves its namespace to the greeting
@@ -57,6 +59,7 @@ struct Session<S: Store> {
 pub fn serve<S: Store>(
     coordinator: Arc<Coordinator<S>>,
     guard: Guard<'static>,
+    place: Option<Place<String>>,
     asked: Streaming<SessionRequest>,
 ) -> Answers {
     let watcher = coordinator.subscriber();
@@ -65,6 +68,7 @@ pub fn serve<S: Store>(
     let session = Arc::new(Session {
         coordinator,
         guard,
+        _place: place,
         greeting: OnceLock::new(),
         turned_away: Mutex::default(),
         watcher,

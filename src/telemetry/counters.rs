@@ -50,6 +50,10 @@ pub enum Counter {
     CertificateReload,
     CertificateReloadRefused,
     HandshakeFailed,
+    /// A connection was refused: its address has too many.
+    AddressCrowded,
+    /// A session was refused: its principal has too many.
+    PrincipalCrowded,
 }
 
 /// What was granted.
@@ -212,7 +216,7 @@ const ALONE: [(Counter, &Metric); 13] = [
 ];
 
 /// Counters with one label; those of one metric stand together.
-const LABELLED: [(Counter, &Metric, &str); 16] = [
+const LABELLED: [(Counter, &Metric, &str); 18] = [
     (Counter::Reload, &table::POLICY_RELOADS, "taken"),
     (Counter::ReloadRefused, &table::POLICY_RELOADS, "refused"),
     (Counter::CheckPlanned, &table::CHECK_PLANS, "run"),
@@ -253,6 +257,16 @@ const LABELLED: [(Counter, &Metric, &str); 16] = [
         &table::CERTIFICATE_RELOADS,
         "refused",
     ),
+    (
+        Counter::AddressCrowded,
+        &table::LIMITS_MET,
+        "connections_per_address",
+    ),
+    (
+        Counter::PrincipalCrowded,
+        &table::LIMITS_MET,
+        "sessions_per_principal",
+    ),
 ];
 
 const GRANTED: usize = 0;
@@ -264,7 +278,7 @@ const TRIPPED: usize = TRANSITION + STATES.len() * STATES.len();
 const EXPORTED: usize = TRIPPED + TRIPS.len();
 const SINGLE: usize = EXPORTED + SIGNALS.len() * EXPORTS.len();
 /// How many counters there are.
-pub(super) const COUNT: usize = SINGLE + 31;
+pub(super) const COUNT: usize = SINGLE + 33;
 
 /// A place below [`COUNT`]; the match is exhaustive so that none is forgotten.
 pub(super) const fn place(counter: Counter) -> usize {
@@ -309,6 +323,8 @@ pub(super) const fn place(counter: Counter) -> usize {
         Counter::CertificateReload => SINGLE + 28,
         Counter::CertificateReloadRefused => SINGLE + 29,
         Counter::HandshakeFailed => SINGLE + 30,
+        Counter::AddressCrowded => SINGLE + 31,
+        Counter::PrincipalCrowded => SINGLE + 32,
     }
 }
 

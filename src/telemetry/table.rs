@@ -129,6 +129,8 @@ metrics! {
             "Sessions of clients.";
         SESSIONS_OPENED: Counter, ("holdoff_sessions_opened_total", "holdoff.sessions.opened", "{session}"), [],
             "Sessions that began.";
+        LIMITS_MET: Counter, ("holdoff_limits_met_total", "holdoff.limits.met", "{refusal}"), ["limit"],
+            "Connections and sessions refused, since one address or principal has as many as it may have.";
         SUBSCRIPTIONS: Gauge, ("holdoff_subscriptions", "holdoff.subscriptions", "{subscription}"), [],
             "Dependencies that sessions follow, each session counted.";
         PUSHES: Counter, ("holdoff_pushes_total", "holdoff.pushes", "{update}"), [],
@@ -151,8 +153,12 @@ metrics! {
             "Requests refused for who sent them.";
         ACCESS_RELOADS: Counter, ("holdoff_access_reloads_total", "holdoff.access.reloads", "{reload}"), ["result"],
             "Readings of a changed access file.";
+        ACCESS_REFUSED_NOW: Gauge, ("holdoff_access_reload_refused", "holdoff.access.reload_refused", ""), [],
+            "1 while the newest reading of the access file is refused and an older one is in force.";
         CERTIFICATE_RELOADS: Counter, ("holdoff_certificate_reloads_total", "holdoff.certificate.reloads", "{reload}"), ["result"],
             "Readings of changed certificates.";
+        CERTIFICATE_REFUSED_NOW: Gauge, ("holdoff_certificate_reload_refused", "holdoff.certificate.reload_refused", ""), [],
+            "1 while the newest reading of the certificates is refused and older ones are in force.";
         HANDSHAKES_FAILED: Counter, ("holdoff_tls_handshakes_failed_total", "holdoff.tls.handshakes.failed", "{connection}"), [],
             "Connections that ended before TLS was agreed on.";
         EXPORTS: Counter, ("holdoff_telemetry_exports_total", "holdoff.telemetry.exports", "{export}"), ["signal", "result"],

@@ -588,12 +588,16 @@ async fn health_and_metrics_are_served_over_http_and_sigterm_ends_it_in_order() 
         url: format!("http://{grpc}"),
     };
     let get = |path: &str| {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         http(&at, &request)
     };
     assert_eq!(get("/healthz").0, 200);
     assert_eq!(get("/readyz").0, 200);
     assert_eq!(get("/nothing").0, 404);
+    // As a page asks whose name was pointed at this machine.
+    let foreign = "GET /metrics HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
+    assert_eq!(http(&at, foreign).0, 421);
     assert_eq!(http(&at, "\0\x01\x02 garbage\r\n\r\n").0, 400);
     let mut client = Client::connect(&running.url).await;
     client.granted(first("d")).await;

@@ -228,6 +228,7 @@ async fn what_a_hello_says_holds_where_a_question_says_nothing() {
         .get_dependency(holdoff_client::proto::GetDependencyRequest {
             namespace: "other".into(),
             dependency: "d".into(),
+            ..Default::default()
         })
         .await
         .unwrap()

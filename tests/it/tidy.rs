@@ -53,7 +53,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("clock", &[]),
     ("entropy", &[]),
     ("proto", &[]),
-    ("settings", &["recording", "store"]),
+    ("settings", &["access", "recording", "store"]),
     // The names of the RPCs.
     ("telemetry", &["proto"]),
     ("permit", &[]),

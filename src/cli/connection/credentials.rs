@@ -71,7 +71,8 @@ impl CredentialArgs {
             None => in_environment(),
         };
         let server = Server {
-            url,
+            // What is none of the forms is refused where the service is needed.
+            url: super::url(&url).unwrap_or(url),
             authorities: authorities.transpose()?,
             identity,
             token: token.map(|token| token.trim().to_owned()),
@@ -279,6 +280,18 @@ mod tests {
         let failure = failure.unwrap_err();
         assert_eq!(failure.code(), 2);
         assert!(failure.to_string().starts_with("--ca: "), "{failure}");
+    }
+
+    #[test]
+    fn a_url_in_capitals_is_encrypted_all_the_same() {
+        let file = file("x", 0o600);
+        let args = CredentialArgs {
+            ca: Some(file.path().to_owned()),
+            ..args()
+        };
+        let server = args.server("HTTPS://H:1".into()).unwrap();
+        assert!(server.is_encrypted());
+        assert_eq!(server.to_string(), "https://h:1");
     }
 
     #[test]

@@ -214,18 +214,16 @@ impl<F: FnOnce(u64) -> Result<Seed, StoreError>> Maker<'_, F> {
 }
 
 /// Applies a rule where it counts, to the state that it was swapped in from. What is local to
-/// this replica is lent to it: the candidate, and what is still to be told.
+/// this replica is lent to it: the candidate, what was counted, and what is still to be told.
 fn for_good<R>(desk: &Mutex<Desk>, mut before: Slot, rule: &mut impl FnMut(&mut Slot) -> R) -> R {
     let mut at = locked(desk);
     if let Some(slot) = at.slot_mut() {
-        before.notes = slot.notes;
-        before.put_shadow(slot.take_shadow());
+        slot.lend(&mut before);
         before.record.put_back_changes(slot.record.take_changes());
     }
     let result = rule(&mut before);
     if let Some(slot) = at.slot_mut() {
-        slot.notes = before.notes;
-        slot.put_shadow(before.take_shadow());
+        before.lend(slot);
     }
     result
 }

@@ -305,15 +305,13 @@ impl Desk {
         }
     }
 
-    /// The local part of the former copy goes on: policy and candidate.
+    /// The local part of the former copy goes on: policy, candidate and counts.
     fn hold(&mut self, mut slot: Box<Slot>, version: Version, bytes: Vec<u8>) {
         if let Known::Held(copy) = &mut self.known {
             slot.record
                 .put_back_changes(copy.slot.record.take_changes());
-            let shadow = copy.slot.take_shadow();
-            slot.put_shadow(shadow);
+            copy.slot.lend(&mut slot);
             slot.name = copy.slot.name.clone();
-            slot.notes = copy.slot.notes;
             if slot.generation == stored::UNRESOLVED {
                 slot.policy = copy.slot.policy.clone();
                 slot.generation = copy.slot.generation;

@@ -110,7 +110,7 @@ class Override(_message.Message):
     def __init__(self, kind: _Optional[_Union[OverrideKind, str]] = ..., owner: _Optional[str] = ..., reason: _Optional[str] = ..., set_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., expires_in: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Dependency(_message.Message):
-    __slots__ = ("namespace", "name", "state", "epoch", "in_state_for", "open_for", "detail", "override", "held_for", "probes_out", "permits_out", "budget_left", "first_attempts", "retries", "failure_ratio", "slow_ratio", "suspicion", "trips", "shadow_state", "live", "check", "active_instances", "calls_per_second", "usual_latency")
+    __slots__ = ("namespace", "name", "state", "epoch", "in_state_for", "open_for", "detail", "override", "held_for", "probes_out", "permits_out", "budget_left", "first_attempts", "retries", "failure_ratio", "slow_ratio", "suspicion", "trips", "shadow_state", "live", "check", "active_instances", "calls_per_second", "usual_latency", "planned_retries", "next_planned_in", "budget_allowed", "denials", "refused_instances", "followed")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -135,6 +135,12 @@ class Dependency(_message.Message):
     ACTIVE_INSTANCES_FIELD_NUMBER: _ClassVar[int]
     CALLS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     USUAL_LATENCY_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_RETRIES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PLANNED_IN_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_ALLOWED_FIELD_NUMBER: _ClassVar[int]
+    DENIALS_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_INSTANCES_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWED_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     name: str
     state: _coordinator_pb2.BreakerState
@@ -159,7 +165,51 @@ class Dependency(_message.Message):
     active_instances: int
     calls_per_second: float
     usual_latency: _duration_pb2.Duration
-    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[_coordinator_pb2.BreakerState, str]] = ..., epoch: _Optional[int] = ..., in_state_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., open_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., detail: _Optional[str] = ..., override: _Optional[_Union[Override, _Mapping]] = ..., held_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., probes_out: _Optional[int] = ..., permits_out: _Optional[int] = ..., budget_left: _Optional[int] = ..., first_attempts: _Optional[int] = ..., retries: _Optional[int] = ..., failure_ratio: _Optional[float] = ..., slow_ratio: _Optional[float] = ..., suspicion: _Optional[float] = ..., trips: _Optional[int] = ..., shadow_state: _Optional[_Union[_coordinator_pb2.BreakerState, str]] = ..., live: bool = ..., check: _Optional[_Union[CheckSummary, _Mapping]] = ..., active_instances: _Optional[int] = ..., calls_per_second: _Optional[float] = ..., usual_latency: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    planned_retries: int
+    next_planned_in: _duration_pb2.Duration
+    budget_allowed: int
+    denials: _containers.RepeatedCompositeFieldContainer[DenialCount]
+    refused_instances: int
+    followed: Followed
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[_coordinator_pb2.BreakerState, str]] = ..., epoch: _Optional[int] = ..., in_state_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., open_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., detail: _Optional[str] = ..., override: _Optional[_Union[Override, _Mapping]] = ..., held_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., probes_out: _Optional[int] = ..., permits_out: _Optional[int] = ..., budget_left: _Optional[int] = ..., first_attempts: _Optional[int] = ..., retries: _Optional[int] = ..., failure_ratio: _Optional[float] = ..., slow_ratio: _Optional[float] = ..., suspicion: _Optional[float] = ..., trips: _Optional[int] = ..., shadow_state: _Optional[_Union[_coordinator_pb2.BreakerState, str]] = ..., live: bool = ..., check: _Optional[_Union[CheckSummary, _Mapping]] = ..., active_instances: _Optional[int] = ..., calls_per_second: _Optional[float] = ..., usual_latency: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., planned_retries: _Optional[int] = ..., next_planned_in: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., budget_allowed: _Optional[int] = ..., denials: _Optional[_Iterable[_Union[DenialCount, _Mapping]]] = ..., refused_instances: _Optional[int] = ..., followed: _Optional[_Union[Followed, _Mapping]] = ...) -> None: ...
+
+class DenialCount(_message.Message):
+    __slots__ = ("reason", "count")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    reason: _coordinator_pb2.DenialReason
+    count: int
+    def __init__(self, reason: _Optional[_Union[_coordinator_pb2.DenialReason, str]] = ..., count: _Optional[int] = ...) -> None: ...
+
+class Followed(_message.Message):
+    __slots__ = ("followed_for", "calendar_part", "calendar", "reporters")
+    FOLLOWED_FOR_FIELD_NUMBER: _ClassVar[int]
+    CALENDAR_PART_FIELD_NUMBER: _ClassVar[int]
+    CALENDAR_FIELD_NUMBER: _ClassVar[int]
+    REPORTERS_FIELD_NUMBER: _ClassVar[int]
+    followed_for: _duration_pb2.Duration
+    calendar_part: _duration_pb2.Duration
+    calendar: _containers.RepeatedScalarFieldContainer[int]
+    reporters: _containers.RepeatedCompositeFieldContainer[Reporter]
+    def __init__(self, followed_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., calendar_part: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., calendar: _Optional[_Iterable[int]] = ..., reporters: _Optional[_Iterable[_Union[Reporter, _Mapping]]] = ...) -> None: ...
+
+class Reporter(_message.Message):
+    __slots__ = ("service", "instance", "heard_ago", "granted", "denied", "succeeded", "failed")
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    HEARD_AGO_FIELD_NUMBER: _ClassVar[int]
+    GRANTED_FIELD_NUMBER: _ClassVar[int]
+    DENIED_FIELD_NUMBER: _ClassVar[int]
+    SUCCEEDED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    service: str
+    instance: str
+    heard_ago: _duration_pb2.Duration
+    granted: int
+    denied: int
+    succeeded: int
+    failed: int
+    def __init__(self, service: _Optional[str] = ..., instance: _Optional[str] = ..., heard_ago: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., granted: _Optional[int] = ..., denied: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ...) -> None: ...
 
 class CheckSummary(_message.Message):
     __slots__ = ("period", "checkers", "running", "verdict", "age", "failures_in_a_row", "next_in")
@@ -202,12 +252,14 @@ class ListDependenciesResponse(_message.Message):
     def __init__(self, dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class GetDependencyRequest(_message.Message):
-    __slots__ = ("namespace", "dependency")
+    __slots__ = ("namespace", "dependency", "follow")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     DEPENDENCY_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     dependency: str
-    def __init__(self, namespace: _Optional[str] = ..., dependency: _Optional[str] = ...) -> None: ...
+    follow: bool
+    def __init__(self, namespace: _Optional[str] = ..., dependency: _Optional[str] = ..., follow: bool = ...) -> None: ...
 
 class GetDependencyResponse(_message.Message):
     __slots__ = ("dependency",)
