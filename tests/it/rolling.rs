@@ -3,7 +3,6 @@
 
 use std::{
     io::{BufRead, BufReader},
-    net::TcpListener,
     process::{Child, Command, Stdio},
     sync::{
         Arc,
@@ -166,13 +165,13 @@ async fn an_override_a_reset_and_a_release_at_one_process_hold_at_another() {
             here.force(forced(&name, OverrideKind::ForceOpen))
                 .await
                 .unwrap();
-            let holds = async || there.reason(&name).await == Some(DenialReason::ForcedOpen);
+            let mut holds = async || there.reason(&name).await == Some(DenialReason::ForcedOpen);
             match decisions {
                 "strict" => assert!(holds().await, "with the next question"),
                 _ => taken.push(until("forced", holds).await),
             }
             here.release(&name).await.unwrap();
-            let passes = async || there.reason(&name).await.is_none();
+            let mut passes = async || there.reason(&name).await.is_none();
             match decisions {
                 "strict" => assert!(passes().await, "with the next question"),
                 _ => taken.push(until("released", passes).await),
