@@ -59,7 +59,7 @@ impl<S: Store> Coordinator<S> {
         let Opened { durable, state } = opened;
         let board = store.board();
         let own = PutPolicies::of(&state);
-        let known = altering::at_start(board.as_ref(), own.clone()).await?;
+        let known = Box::pin(altering::at_start(board.as_ref(), own.clone())).await?;
         let candidates = candidates::begun(&known.put);
         let first_number = candidates.len() as u64;
         let in_force = InForce::load(sources, known.put.overlays(), candidates)?;
@@ -100,8 +100,8 @@ impl<S: Store> Coordinator<S> {
         };
         if board.is_some() {
             let put = coordinator.put();
-            coordinator.mirror(&own, &put, "taken at the start").await;
-            coordinator.catch_up_with_events().await;
+            Box::pin(coordinator.mirror(&own, &put, "taken at the start")).await;
+            Box::pin(coordinator.catch_up_with_events()).await;
         }
         coordinator.telemetry.started(coordinator.clock.wall());
         coordinator

@@ -156,7 +156,7 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
     ) -> Answer<proto::ListEventsResponse> {
         let (request, guard) = self.enter(request)?;
         // Whoever asks two replicas one after the other sees the same at both.
-        self.coordinator.catch_up_with_events().await;
+        Box::pin(self.coordinator.catch_up_with_events()).await;
         let listed = page_size(request.page_size).and_then(|size| {
             let (wanted, since) = self.event_filter(
                 &guard,
@@ -346,7 +346,7 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         if let Err(unknown) = self.existing(&request.namespace) {
             return answer(Err(unknown));
         }
-        let replicas = self.coordinator.replicas().await;
+        let replicas = Box::pin(self.coordinator.replicas()).await;
         answer(Ok(proto::ListReplicasResponse {
             replicas: replicas.into_iter().map(shown::replica).collect(),
         }))

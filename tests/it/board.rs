@@ -217,7 +217,8 @@ async fn a_candidate_is_tried_at_all_replicas_and_promoted_once_for_all() {
     let server = Server::start(Make::Redis, &[]);
     let one = replica(&server, Decisions::Strict).await;
     let two = replica(&server, Decisions::Strict).await;
-    let put = one.put_candidate("default", "named", &attempts(2), by("ana"));
+    let document = attempts(2);
+    let put = one.put_candidate("default", "named", &document, by("ana"));
     put.await.unwrap();
     let tried = async || two.list_candidates("default").unwrap().len() == 1;
     until("it is tried", tried).await;

@@ -3,7 +3,6 @@
 
 use std::{
     io::{BufRead, BufReader},
-    net::TcpListener,
     process::{Child, Command, Stdio},
     sync::{
         Arc,
@@ -143,7 +142,7 @@ impl Client {
         listed.await.unwrap().into_inner().replicas
     }
 
-    async fn happened(&mut self) -> Vec<Event> {
+    async fn fleet_events(&mut self) -> Vec<Event> {
         let listed = self.operates.list_events(ListEventsRequest {
             page_size: 1_000,
             ..ListEventsRequest::default()
@@ -166,13 +165,13 @@ async fn an_override_a_reset_and_a_release_at_one_process_hold_at_another() {
             here.force(forced(&name, OverrideKind::ForceOpen))
                 .await
                 .unwrap();
-            let holds = async || there.reason(&name).await == Some(DenialReason::ForcedOpen);
+            let mut holds = async || there.reason(&name).await == Some(DenialReason::ForcedOpen);
             match decisions {
                 "strict" => assert!(holds().await, "with the next question"),
                 _ => taken.push(until("forced", holds).await),
             }
             here.release(&name).await.unwrap();
-            let passes = async || there.reason(&name).await.is_none();
+            let mut passes = async || there.reason(&name).await.is_none();
             match decisions {
                 "strict" => assert!(passes().await, "with the next question"),
                 _ => taken.push(until("released", passes).await),
@@ -191,8 +190,8 @@ async fn an_override_a_reset_and_a_release_at_one_process_hold_at_another() {
         // 250 ms on a machine that has nothing else to do.
         assert!(median < Duration::from_secs(1), "{taken:?}");
 
-        let all = here.happened().await;
-        assert_eq!(there.happened().await, all, "the same at both");
+        let all = here.fleet_events().await;
+        assert_eq!(there.fleet_events().await, all, "the same at both");
         assert!(all.iter().all(|event| event.replica > 0 && !event.pending));
     }
 }

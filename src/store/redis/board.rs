@@ -4,6 +4,8 @@
 //! Policies are one more record that is swapped. What happened is a stream that is only added
 //! to (`tell.lua`), by whoever made it happen; a replica's own number of an event tells one that
 //! is told again. Who is there is a hash of which each replica writes its own field.
+//!
+//! Its futures are boxed: they are rare, and part of what every coordinator does.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -125,7 +127,8 @@ impl Board {
     pub async fn policies(&self) -> Result<Put, StoreError> {
         let place = self.shared.keys.policies();
         let nobody: Version = Some("?".into());
-        let reply = self.shared.ask(&place, &nobody, &Act::Look, 0).await?;
+        let asked = self.shared.ask(&place, &nobody, &Act::Look, 0);
+        let reply = Box::pin(asked).await?;
         Ok(put_of(reply.outcome))
     }
 
@@ -135,7 +138,8 @@ impl Board {
     /// The store does not answer.
     pub async fn other_policies(&self, than: &Version) -> Result<Option<Put>, StoreError> {
         let place = self.shared.keys.policies();
-        let reply = self.shared.ask(&place, than, &Act::Look, 0).await?;
+        let asked = self.shared.ask(&place, than, &Act::Look, 0);
+        let reply = Box::pin(asked).await?;
         Ok(match reply.outcome {
             Outcome::Done(_) => None,
             outcome => Some(put_of(outcome)).filter(|put| put.version != *than),
@@ -157,7 +161,7 @@ impl Board {
         let asked = self
             .shared
             .ask_and_tell(&place, expected, &act, 0, Tells::That);
-        Ok(match asked.await?.outcome {
+        Ok(match Box::pin(asked).await?.outcome {
             Outcome::Done(version) => Swapped::Done(version),
             outcome => Swapped::Other(put_of(outcome)),
         })
@@ -279,7 +283,7 @@ impl Board {
             return Err(away("it did not answer lately".to_owned()));
         }
         let within = 2 * self.shared.timing.answer_within;
-        match tokio::time::timeout(within, asked).await {
+        match tokio::time::timeout(within, Box::pin(asked)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(away(error.to_string())),
             Err(_) => Err(away(format!("no answer within {within:?}"))),

@@ -197,7 +197,7 @@ async fn what_is_called_no_longer_is_left_once_and_its_policy_is_kept() {
         ..Default::default()
     };
     pushed.store(proto::Update {
-        policy: Some(ten.clone()),
+        policy: Some(ten),
         ..go()
     });
     let kept = || pushed.kept("payments").unwrap().policies;
