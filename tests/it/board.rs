@@ -43,6 +43,7 @@ namespaces:
 ";
 /// Long enough for a busy machine, and short enough for a store that is stopped.
 const TIMING: Timing = Timing {
+    grouped_for: Duration::from_millis(20),
     answer_within: Duration::from_secs(1),
     kept_for: Duration::from_secs(1_800),
 };
