@@ -317,10 +317,17 @@ async fn a_message_that_is_lost_costs_seconds_and_a_store_that_is_emptied_nothin
 async fn what_cannot_hold_with_the_files_of_a_replica_is_refused_there_and_shown() {
     let server = Server::start(Make::Redis, &[]);
     let one = replica(&server, Decisions::Strict).await;
-    let other = "version: 1\nnamespaces: {apart: {}}\n";
+    let other = "\
+version: 1
+namespaces:
+  default:
+    defaults:
+      retry: {initial_delay: 5s}
+";
     let two = begin(&server, Decisions::Strict, None, other).await;
     let two = two.unwrap_or_else(|findings| panic!("{findings:?}"));
-    one.put("named", &attempts(7), "ana").await.unwrap();
+    let fits_here = "retry: {max_delay: 1s}";
+    one.put("named", fits_here, "ana").await.unwrap();
     let refused = async || {
         let all = one.replicas().await;
         all.iter().any(|it| {

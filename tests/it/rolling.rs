@@ -328,7 +328,8 @@ async fn replicas_are_restarted_in_turn_and_no_call_fails() {
     let endpoints: Vec<String> = replicas.iter().map(Process::url).collect();
     let load = Load::begin(&endpoints);
     for client in &load.clients {
-        assert!(client.connect(PATIENCE).await, "it connects");
+        let connects = async || client.connect(Duration::from_secs(1)).await;
+        until("it connects", connects).await;
     }
     pause(500).await;
 
