@@ -39,7 +39,7 @@ namespaces:
     defaults:
       retry: {max_attempts: 5, initial_delay: 5ms, max_delay: 50ms}
       budget: {ratio: 1.0, floor_per_second: 1000, max_caller_share: 1.0}
-      breaker: {window: 5s, min_calls: 1000, failure_ratio: 0.9, spread: 0s}
+      breaker: {mode: off}
       calendar: {retry_rate: off}
 ";
 
