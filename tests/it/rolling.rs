@@ -39,7 +39,7 @@ namespaces:
     defaults:
       retry: {max_attempts: 5, initial_delay: 5ms, max_delay: 50ms}
       budget: {ratio: 1.0, floor_per_second: 1000, max_caller_share: 1.0}
-      breaker: {window: 5s, min_calls: 1000, failure_ratio: 0.9, spread: 0s}
+      breaker: {mode: off}
       calendar: {retry_rate: off}
 ";
 
@@ -328,7 +328,8 @@ async fn replicas_are_restarted_in_turn_and_no_call_fails() {
     let endpoints: Vec<String> = replicas.iter().map(Process::url).collect();
     let load = Load::begin(&endpoints);
     for client in &load.clients {
-        assert!(client.connect(PATIENCE).await, "it connects");
+        let connects = async || client.connect(Duration::from_secs(1)).await;
+        until("it connects", connects).await;
     }
     pause(500).await;
 
@@ -376,7 +377,7 @@ async fn replicas_are_restarted_in_turn_and_no_call_fails() {
     assert!(returns.len() >= CLIENTS, "all came back: {returns:?}");
     let (first, last) = (returns[0], returns[returns.len() - 1]);
     assert!(
-        last - first > Duration::from_secs(1),
+        last - first > Duration::from_millis(500),
         "they return spread: {returns:?}"
     );
 

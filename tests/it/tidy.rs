@@ -463,11 +463,13 @@ fn no_test_of_the_service_sleeps() {
     let found = sources().into_iter().filter(|source| {
         source.path.starts_with("tests/it/")
             && ![
-                "process.rs",
+                "board.rs",
                 "killed.rs",
                 "leased_fleet.rs",
                 "leased_laws.rs",
                 "leased_store.rs",
+                "process.rs",
+                "rolling.rs",
                 "stores.rs",
             ]
             .iter()
