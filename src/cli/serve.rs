@@ -72,7 +72,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "memory|URL", default_value = "memory", value_parser = store)]
     store: StoreSettings,
     /// How decisions are made over a store that replicas share; the same at all of them
-    #[arg(long, value_name = "leased|strict", value_enum, default_value_t = Decisions::Strict)]
+    #[arg(long, value_name = "leased|strict", value_enum, default_value_t = Decisions::Leased)]
     store_decisions: Decisions,
     /// The certificate of both ports, and those between it and its authority (PEM)
     #[arg(

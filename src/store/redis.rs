@@ -131,9 +131,9 @@ struct Shared {
 pub enum Decisions {
     /// First attempts and reports in each replica's memory; the store is asked where the
     /// fleet must agree
+    #[default]
     Leased,
     /// Each is swapped into the store before it is told
-    #[default]
     Strict,
 }
 

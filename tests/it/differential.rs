@@ -56,7 +56,6 @@ async fn agree(path: Decisions) {
     for kind in [
         "BreakerOpen",
         "BudgetExhausted",
-        "CalendarFull",
         "Deadline",
         "Duplicate",
         "Held",

@@ -57,7 +57,7 @@ namespaces:
       \"window*\": {breaker: {window: 20, min_calls: 5, consecutive_failures: 6}}
       \"rated*\": {rate: {per_second: 4, burst: 2, max_wait: 200ms}}
       \"lean*\": {budget: {ratio: 0.1, floor_per_second: 1, ttl: 2s}, calendar: {retry_rate: off}}
-      \"planned*\": {calendar: {retry_rate: 0.3, slot: 50ms, horizon: 1s}}
+      \"planned*\": {calendar: {retry_rate: 2, slot: 50ms, horizon: 1s}}
       \"held*\": {pushback: {scope: dependency}}
 ";
 

@@ -301,10 +301,15 @@ impl Record {
 
     fn note_reported(&mut self, number: u64, word: Reported) {
         if self.tickets.are_of(number.saturating_mul(64)) {
-            for bit in (0..64).filter(|bit| word.reported & 1 << bit != 0) {
+            // Mostly there is one.
+            let mut reported = word.reported;
+            while reported != 0 {
+                let bit = reported.trailing_zeros();
+                reported &= reported - 1;
+                let serial = number * 64 + u64::from(bit);
                 match word.followed & 1 << bit {
-                    0 => self.tickets.report(number * 64 + bit),
-                    _ => self.tickets.settle(number * 64 + bit),
+                    0 => self.tickets.report(serial),
+                    _ => self.tickets.settle(serial),
                 }
             }
         } else if let Some(replica) = self.replica_mut() {
