@@ -14,6 +14,7 @@ mod file;
 mod matrix;
 mod pages;
 mod peer;
+mod places;
 mod principal;
 mod token;
 
@@ -23,7 +24,7 @@ use arc_swap::ArcSwap;
 use http::{HeaderMap, header::AUTHORIZATION};
 use tokio::sync::watch;
 
-use self::{failures::Failures, principal::Credential};
+use self::{failures::Failures, places::Places, principal::Credential};
 use crate::{
     clock::Clock,
     policy::watch::{Watch, watch_with},
@@ -34,6 +35,7 @@ pub use file::{Keyring, private};
 pub use matrix::{Method, Needs};
 pub use pages::{Page, Refusal, router};
 pub use peer::{Certified, Nameless, Peer, identity};
+pub use places::{Crowded, Entry, Limits, Place};
 pub use principal::{EVERYWHERE, Forbidden, Grants, Principal, Role};
 pub use token::{Token, TokenHash, redacted};
 
@@ -47,6 +49,9 @@ pub struct Access {
     keyring: Option<ArcSwap<Keyring>>,
     clock: Clock,
     failures: Failures,
+    places: Places,
+    /// Those of the HTTP side.
+    pages: Places,
     /// Rises with each change of the keyring.
     changes: watch::Sender<u64>,
     count: Box<dyn Fn(Counter) + Send + Sync>,
@@ -80,6 +85,8 @@ impl Access {
             keyring: None,
             clock,
             failures: Failures::default(),
+            places: Places::default(),
+            pages: Places::default(),
             changes: watch::Sender::new(0),
             count: Box::new(|_| {}),
         }
@@ -98,6 +105,45 @@ impl Access {
     pub fn counted_by(mut self, count: impl Fn(Counter) + Send + Sync + 'static) -> Self {
         self.count = Box::new(count);
         self
+    }
+
+    /// With other limits of what one may hold.
+    #[must_use]
+    pub fn limited_to(mut self, limits: Limits) -> Self {
+        self.places = Places::new(limits);
+        self.pages = Places::new(limits);
+        self
+    }
+
+    /// A connection of a peer; `None`: its end has no address.
+    pub fn enter(&self, peer: &Peer) -> Option<Entry> {
+        self.entered(self.places.enter(peer))
+    }
+
+    /// The same on the HTTP side, where connections have a count of their own.
+    pub fn enter_pages(&self, peer: &Peer) -> Option<Entry> {
+        self.entered(self.pages.enter(peer))
+    }
+
+    fn entered(&self, entry: Option<Entry>) -> Option<Entry> {
+        let entry = entry?;
+        match &entry {
+            Entry::Let(_) => {}
+            Entry::Told(..) | Entry::Cut => (self.count)(Counter::AddressCrowded),
+        }
+        Some(entry)
+    }
+
+    /// A session of a principal; `None`: it is nobody in particular.
+    ///
+    /// # Errors
+    /// It has as many as it may have.
+    pub fn session(&self, principal: &Principal) -> Result<Option<Place<String>>, Crowded> {
+        let place = self.places.session(principal);
+        if place.is_err() {
+            (self.count)(Counter::PrincipalCrowded);
+        }
+        place
     }
 
     /// Whether everybody may do everything.

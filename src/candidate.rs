@@ -24,5 +24,5 @@ pub(crate) mod tests;
 
 pub use happening::{Before, Happening};
 pub use judge::Judge;
-pub use numbers::{Numbers, Opening};
+pub use numbers::{Numbers, Opening, REASONS};
 pub use shadow::{Shadow, Trials};

@@ -34,6 +34,7 @@ mod output;
 mod overrides;
 mod policy;
 mod replay;
+mod replicas;
 mod serve;
 mod simulate;
 mod size;
@@ -47,8 +48,8 @@ mod watch;
 mod words;
 
 const AFTER: &str = "\
-Every flag can also be given as an environment variable (HOLDOFF_ and the flag's name) or in a settings
-file (YAML, the flag's name as the key; under a command's name, for that command alone):
+Every flag can also be given as an environment variable (HOLDOFF_ and the flag's name) or in a \
+settings file (YAML, the flag's name as the key; under a command's name, for that command alone):
   server: http://holdoff.internal:7460
   serve:
     data-dir: /var/lib/holdoff
@@ -71,7 +72,7 @@ struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Everywhere")]
 struct GlobalArgs {
-    /// Where the service is
+    /// Where the service is: http://host:port, https://host:port or host:port
     #[arg(
         long,
         global = true,
@@ -102,6 +103,7 @@ enum Command {
     Exec(exec::ExecArgs),
     Check(check::CheckArgs),
     Status(status::StatusArgs),
+    Replicas(replicas::ReplicasArgs),
     Watch(watch::WatchArgs),
     /// Forces a breaker open: no call passes.
     Open(overrides::SetArgs),
@@ -180,7 +182,12 @@ fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
         command = sources::with_settings(command, &path, values)?;
     }
     let matches = command.get_matches_from(args);
-    Cli::from_arg_matches(&matches).map_err(|error| error.exit())
+    let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    if let (Command::Policy(policy), Some((_, matches))) = (&mut cli.command, matches.subcommand())
+    {
+        policy.settle(matches)?;
+    }
+    Ok(cli)
 }
 
 fn dispatch(cli: Cli) -> Result<Exit, Failure> {
@@ -216,6 +223,7 @@ async fn call(context: &Context, command: Command) -> Result<Exit, Failure> {
         Command::Exec(args) => exec::run(context, args).await,
         Command::Check(args) => check::run(context, args).await,
         Command::Status(args) => status::run(context, args).await,
+        Command::Replicas(args) => replicas::run(context, args).await,
         Command::Watch(args) => watch::run(context, args).await,
         Command::Open(args) => overrides::set(context, OverrideKind::ForceOpen, args).await,
         Command::Close(args) => overrides::set(context, OverrideKind::ForceClosed, args).await,

@@ -3,22 +3,28 @@
 //!
 //! No rule is here; rules are `holdoff_decision`'s. Nothing of the wire is here either.
 
+mod altering;
 mod candidates;
 mod checked_policy;
 mod checks;
 mod counting;
 pub mod degraded;
 pub mod events;
+mod happened;
+mod history;
 mod inquiry;
 mod listing;
+mod numbered;
 mod observing;
 mod operators;
 mod overview;
 mod passing;
 mod policies;
 mod push;
+mod put;
 mod questions;
 mod refusal;
+mod replicas;
 mod restore;
 mod survey;
 mod telling;
@@ -32,20 +38,22 @@ use std::sync::{
 };
 
 use holdoff_decision::{
-    Ask, Context, Reach, Record, Reported, Restart, Time, acquire, reach_of_ask, reach_of_report,
-    reach_of_tally, report, tally,
+    Ask, Context, Policy, Reach, Record, Reported, Restart, Time, acquire, reach_of_ask,
+    reach_of_report, reach_of_tally, report, tally,
 };
 
 pub use candidates::{Compared, Tried};
 pub use checks::{CheckAsk, Planned};
 pub use events::{Event, EventKind, Events};
+pub use history::{Histories, POINT_EVERY, Point};
 pub use inquiry::{Actor, Caller, Decision, Entry, Inquiry, Key, Made, Subject, Who};
 pub use listing::{Filter, Listing, Shown, ShownCheck};
-pub use overview::{Ahead, Glance};
+pub use overview::{Ahead, Detail, Glance};
 pub use passing::{Allowance, Hits, Passage, Passed, Reporting};
 pub use policies::Policies;
 pub use push::{Pushed, SUBSCRIPTIONS_MAX};
 pub use refusal::Refusal;
+pub use replicas::{About, Replica};
 pub use restore::{Parts, Start};
 pub use survey::{Seen, Survey};
 pub use traffic::{Followed, REASONS, Reporter, Traffic};
@@ -58,7 +66,7 @@ use crate::{
     entropy::Entropy,
     permit::{DependencyId, PermitCodec, Read},
     recording::Recorder,
-    store::{Run, Seed, Slot, Store, StoreError, by_here},
+    store::{Figures, Run, Seed, Slot, Store, StoreError, by_here},
     telemetry::{Counter, Telemetry},
 };
 
@@ -84,10 +92,15 @@ pub struct Coordinator<S> {
     expiries: Mutex<std::collections::BTreeSet<(Time, DependencyId)>>,
     telemetry: Arc<Telemetry>,
     traffic: traffic::Tracks,
+    histories: Histories,
     /// Numbers candidates: each that is put gets another.
     candidates: std::sync::atomic::AtomicU64,
     trials: Trials,
+    halves: numbered::Halves,
     recorder: Option<Recorder>,
+    /// The policies that were put, for the fleet.
+    known: Mutex<altering::Known>,
+    replicas: replicas::Replicas,
     /// Held while the policies are changed.
     changing: tokio::sync::Mutex<()>,
     /// Held while a dependency is forced or released: one of them by its id.
@@ -104,8 +117,16 @@ impl<S: Store> Coordinator<S> {
         &self.events
     }
 
+    pub fn histories(&self) -> &Histories {
+        &self.histories
+    }
+
     pub fn dependencies(&self) -> usize {
         self.store.len()
+    }
+
+    pub fn store_figures(&self) -> Figures {
+        self.store.figures()
     }
 
     pub fn has_namespace(&self, namespace: &str) -> bool {
@@ -146,18 +167,12 @@ impl<S: Store> Coordinator<S> {
         };
         let asked = ask;
         let mut degraded = false;
-        let reach = |slot: &Slot| {
-            let (policy, now) = (&slot.policy, context.now);
-            reach_of_ask(
-                policy,
-                &slot.record,
-                &asked,
-                context.floor_from(policy),
-                now,
-            )
+        let reach = |slot: &Slot, policy: &Policy| {
+            let (floor_from, now) = (context.floor_from(policy), context.now);
+            reach_of_ask(policy, &slot.record, &asked, floor_from, now)
         };
         let answer = self
-            .transact(id, inquiry.key, context.now, reach, |slot| {
+            .transact_under(id, inquiry.key, context.now, reach, |slot| {
                 degraded = slot.notes.run() == Run::Alone;
                 if slot
                     .policy
@@ -173,8 +188,8 @@ impl<S: Store> Coordinator<S> {
                 }
                 let before = self.before(slot, ask.caller, &context);
                 let answer = acquire(&slot.policy, &mut slot.record, &ask, &context);
-                if answer.verdict.is_err() {
-                    slot.notes.add_denial();
+                if let Err(denial) = &answer.verdict {
+                    slot.note_denial(denial.reason);
                 }
                 if let Some(before) = before {
                     let asked = (&ask, inquiry.caller);
@@ -205,7 +220,7 @@ impl<S: Store> Coordinator<S> {
     /// Takes reports, in order. `sequence` 0: they are not numbered.
     ///
     /// # Errors
-    /// Nothing was counted; see [`Refusal`].
+    /// Not all was counted; see [`Refusal`]. A numbered report may be sent again.
     pub async fn report(
         &self,
         namespace: &str,
@@ -215,16 +230,16 @@ impl<S: Store> Coordinator<S> {
     ) -> Result<Vec<Reported>, Refusal> {
         let context = self.context();
         self.make_room(namespace, entries, context.now).await?;
-        if sequence > 0
-            && !self
-                .note_sequence(namespace, caller, sequence, context.now)
-                .await?
-        {
+        let begun = self.begin_report(namespace, caller, sequence, context.now);
+        let Some(mut report) = begun.await? else {
             return Ok(vec![Reported::Duplicate; entries.len()]);
-        }
+        };
         let reporter = self.instance(caller);
-        let mut results = Vec::with_capacity(entries.len());
-        for entry in entries {
+        report.results.truncate(entries.len());
+        report
+            .results
+            .reserve_exact(entries.len() - report.results.len());
+        for entry in &entries[report.results.len()..] {
             let reported = match entry {
                 Entry::Permit(bytes, outcome) => {
                     self.report_permit(namespace, caller, bytes, outcome, &context)
@@ -262,9 +277,9 @@ impl<S: Store> Coordinator<S> {
                 }
             };
             self.telemetry.add(Counter::Reported(reported));
-            results.push(reported);
+            report.results.push(reported);
         }
-        Ok(results)
+        Ok(report.end())
     }
 
     /// Makes the records that tallies need, so that a report is taken whole or not at all.
@@ -375,19 +390,6 @@ impl<S: Store> Coordinator<S> {
         }
     }
 
-    async fn note_sequence(
-        &self,
-        namespace: &str,
-        caller: Caller<'_>,
-        sequence: u64,
-        now: Time,
-    ) -> Result<bool, Refusal> {
-        let instance = self.permits.dependency(caller.service, caller.instance).0;
-        let instance = instance ^ self.permits.hash(namespace);
-        let noted = self.store.note_sequence(instance, sequence, now).await;
-        noted.map_err(Refusal::Store)
-    }
-
     /// Applies `rule` to the record of `key`, made where there is none, under its present
     /// policy.
     async fn transact<R: Send>(
@@ -396,6 +398,19 @@ impl<S: Store> Coordinator<S> {
         key: Key<'_>,
         now: Time,
         reach: impl Fn(&Slot) -> Reach + Send,
+        rule: impl FnMut(&mut Slot) -> R + Send,
+    ) -> Result<R, Refusal> {
+        let reach = move |slot: &Slot, _: &Policy| reach(slot);
+        self.transact_under(id, key, now, reach, rule).await
+    }
+
+    /// As [`Self::transact`]; `reach` is told the policy that the rule will go by.
+    async fn transact_under<R: Send>(
+        &self,
+        id: DependencyId,
+        key: Key<'_>,
+        now: Time,
+        reach: impl Fn(&Slot, &Policy) -> Reach + Send,
         mut rule: impl FnMut(&mut Slot) -> R + Send,
     ) -> Result<R, Refusal> {
         // Whoever sees a new generation must see its policies too.
@@ -405,7 +420,14 @@ impl<S: Store> Coordinator<S> {
                 id,
                 key.namespace,
                 |epoch| self.seed(key, epoch, generation, now),
-                reach,
+                move |slot| {
+                    if slot.generation == generation {
+                        return reach(slot, &slot.policy);
+                    }
+                    let resolved = self.policies.resolve(key.namespace, key.dependency);
+                    // Where there is none the rule is not applied.
+                    resolved.map_or(Reach::Fleet, |it| reach(slot, &it.policy))
+                },
                 |slot| {
                     if slot.generation != generation {
                         self.refresh(slot, generation)?;

@@ -12,7 +12,6 @@ mod chart;
 mod detail;
 mod feed;
 mod guard;
-mod history;
 mod login;
 mod producer;
 mod row;
@@ -35,7 +34,7 @@ use axum::{
 };
 use tokio::sync::{Semaphore, watch};
 
-use self::{act::Refused, feed::Feed, guard::Guard, history::Histories, login::Sessions};
+use self::{act::Refused, feed::Feed, guard::Guard, login::Sessions};
 use crate::{
     access::{Access, Needs, Page, Principal, Role},
     coordinator::Coordinator,
@@ -79,7 +78,6 @@ struct Inner<S> {
     guard: Guard,
     sessions: Sessions,
     assets: assets::Assets,
-    histories: Histories,
     /// One a namespace, while a page shows it.
     feeds: Mutex<HashMap<String, Arc<Feed>>>,
     places: Arc<Semaphore>,
@@ -106,7 +104,6 @@ impl<S: Store> Dashboard<S> {
             guard: Guard::new(place),
             sessions: Sessions::default(),
             assets: assets::Assets::default(),
-            histories: Histories::default(),
             feeds: Mutex::default(),
             coordinator,
             access,
@@ -165,8 +162,10 @@ impl<S: Store> Dashboard<S> {
     /// answer carries the headers, refusals too.
     pub fn around(&self, routes: Router) -> Router {
         let known = middleware::from_fn_with_state(self.clone(), login::recognise::<S>);
+        let named = middleware::from_fn_with_state(self.clone(), guard::named::<S>);
         routes
             .layer(known)
+            .layer(named)
             .layer(middleware::map_response(guard::with_headers))
     }
 
@@ -178,11 +177,6 @@ impl<S: Store> Dashboard<S> {
         let needs = Needs::Role(role);
         let held = self.inner.access.authorize(principal, needs, namespace);
         held.map_err(|forbidden| Refused::new(StatusCode::FORBIDDEN, forbidden.to_string()))
-    }
-
-    /// Keeps histories, for ever.
-    pub async fn run(&self) {
-        self.inner.histories.keep(&self.inner.coordinator).await;
     }
 
     /// The feed of a namespace, begun where there is none.

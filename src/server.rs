@@ -3,6 +3,7 @@
 //! Each core has a runtime and a listener of its own on the same port (SO_REUSEPORT): for
 //! work that takes a microsecond a shared runtime costs more in wake-ups than it gains.
 
+mod about;
 mod brief;
 mod connection;
 mod gate;
@@ -181,6 +182,7 @@ fn run_on<S: Store, Asked: Future<Output = ()>>(
     }
     let coordinator = Arc::new(coordinator);
     coordinator.follow_store();
+    coordinator.introduce_replica(about::of(settings, grpc_at, http_at));
     let metrics = Arc::new(Metrics::new(
         Arc::clone(&coordinator),
         settings.metrics_dependencies,
@@ -206,6 +208,7 @@ fn run_on<S: Store, Asked: Future<Output = ()>>(
     systemd::stopping();
     join(workers, settings.drain);
     coordinator.end_recording();
+    main.block_on(coordinator.tell_last());
     main.block_on(coordinator.durable().close(coordinator.wall_now()))?;
     coordinator.telemetry().end();
     Ok(())
@@ -341,7 +344,7 @@ pub async fn serve_behind<S: Store>(
     let places = Arc::new(tokio::sync::Semaphore::new(connections_max()));
     let telemetry = Arc::clone(coordinator.telemetry());
     let timing = timing::Timing::new(Arc::clone(&telemetry), coordinator.clock().clone());
-    let incoming = connection::counted(listen::incoming(socket)?, places, telemetry, gate.tls);
+    let incoming = connection::counted(listen::incoming(socket)?, places, telemetry, gate.clone());
     let streams_end = stopped.clone();
     let stop = async move {
         // The sender is only dropped at the end of the process.
@@ -441,6 +444,7 @@ async fn until_stopped<S: Store>(
 ) -> anyhow::Result<()> {
     tokio::select! {
         () = coordinator.publish_events() => {}
+        () = coordinator.follow_replicas() => {}
         () = coordinator.end_overrides() => {}
         () = coordinator.drop_idle() => {}
         () = coordinator.tell_standing() => {}

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-pub use crate::store::redis::Decisions;
+pub use crate::{access::Limits, store::redis::Decisions};
 use crate::{recording::RecordingSettings, store::redis::Address};
 
 /// The gRPC port unless told otherwise.
@@ -40,6 +40,7 @@ pub struct ServeSettings {
     pub access: Option<PathBuf>,
     /// Whether addresses other than loopback are allowed although there is no TLS.
     pub insecure: bool,
+    pub limits: Limits,
     /// How many cores serve; each has a listener and a runtime of its own.
     pub workers: NonZeroUsize,
     /// How long running requests may take to end once a stop was asked for.
@@ -120,6 +121,7 @@ impl Default for ServeSettings {
             tls: None,
             access: None,
             insecure: false,
+            limits: Limits::default(),
             workers: thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             drain: Duration::from_secs(10),
             log_format: LogFormat::Text,

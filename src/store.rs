@@ -4,6 +4,8 @@
 //! record, so nothing can be checked first and changed later. A store may apply it more than
 //! once to the same state, if somebody else was faster; it keeps the last result.
 
+mod denied;
+mod figures;
 pub mod memory;
 pub mod redis;
 mod sequences;
@@ -11,9 +13,9 @@ mod stored;
 
 use std::{future::Future, sync::Arc};
 
-use holdoff_decision::{Policy, Reach, Record, Time, check::Checks};
+use holdoff_decision::{DenialReason, Policy, Reach, Record, Time, check::Checks};
 
-pub use self::{memory::MemoryStore, redis::RedisStore};
+pub use self::{denied::Denied, figures::Figures, memory::MemoryStore, redis::RedisStore};
 
 use crate::{candidate::Shadow, permit::DependencyId};
 
@@ -45,7 +47,7 @@ impl Notes {
         self.0 / Self::DENIAL
     }
 
-    pub fn add_denial(&mut self) {
+    fn add_denial(&mut self) {
         self.0 = self.0.wrapping_add(Self::DENIAL);
     }
 
@@ -92,9 +94,28 @@ pub struct Beside {
     pub checks: Option<Checks>,
     /// While a candidate policy is tried.
     pub shadow: Option<Shadow>,
+    /// Since the first denial. Of this replica alone.
+    pub denied: Option<Box<Denied>>,
+}
+
+impl Beside {
+    const fn is_empty(&self) -> bool {
+        self.checks.is_none() && self.shadow.is_none() && self.denied.is_none()
+    }
 }
 
 impl Slot {
+    /// Counts a denial.
+    pub fn note_denial(&mut self, reason: DenialReason) {
+        self.notes.add_denial();
+        let beside = self.beside.get_or_insert_default();
+        beside.denied.get_or_insert_default().add(reason);
+    }
+
+    pub fn denied(&self) -> Option<&Denied> {
+        self.beside.as_ref()?.denied.as_deref()
+    }
+
     pub fn shadow(&self) -> Option<&Shadow> {
         self.beside.as_ref()?.shadow.as_ref()
     }
@@ -126,33 +147,36 @@ impl Slot {
             beside: checks.map(|checks| {
                 Box::new(Beside {
                     checks: Some(checks),
-                    shadow: None,
+                    ..Beside::default()
                 })
             }),
         }
     }
 
-    pub(crate) fn take_shadow(&mut self) -> Option<Shadow> {
-        self.beside.as_mut()?.shadow.take()
+    /// Lends another slot of the same record what is of this replica alone: the candidate, and
+    /// what was counted.
+    pub(crate) fn lend(&mut self, to: &mut Self) {
+        to.notes = self.notes;
+        let beside = self.beside.as_mut();
+        let (shadow, denied) =
+            beside.map_or((None, None), |it| (it.shadow.take(), it.denied.take()));
+        to.put_shadow(shadow);
+        to.put_denied(denied);
     }
 
     /// Begins or ends the trial of a candidate.
     pub fn put_shadow(&mut self, shadow: Option<Shadow>) {
-        match (&mut self.beside, shadow) {
-            (None, None) => {}
-            (None, shadow) => {
-                self.beside = Some(Box::new(Beside {
-                    checks: None,
-                    shadow,
-                }))
-            }
-            (Some(beside), shadow) => {
-                beside.shadow = shadow;
-                if beside.shadow.is_none() && beside.checks.is_none() {
-                    self.beside = None;
-                }
-            }
+        if shadow.is_some() || self.beside.is_some() {
+            self.beside.get_or_insert_default().shadow = shadow;
         }
+        self.beside.take_if(|beside| beside.is_empty());
+    }
+
+    fn put_denied(&mut self, denied: Option<Box<Denied>>) {
+        if denied.is_some() || self.beside.is_some() {
+            self.beside.get_or_insert_default().denied = denied;
+        }
+        self.beside.take_if(|beside| beside.is_empty());
     }
 }
 
@@ -202,6 +226,13 @@ pub enum StoreError {
     /// Nothing is known to have been decided.
     #[error("the fleet's store cannot be reached: {0}")]
     Unavailable(String),
+}
+
+/// What became of a numbered report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbered {
+    Taken,
+    NotTaken,
 }
 
 /// See [`Store::tell`].
@@ -293,6 +324,9 @@ pub trait Store: Send + Sync + 'static {
     fn confirm(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
         async { Ok(()) }
     }
+    /// Says what became of the report of a number that [`Self::note_sequence`] has noted: one that
+    /// was not taken may be sent again.
+    fn end_sequence(&self, instance: u64, sequence: u64, ended: Numbered);
 
     /// Whether the leases and budgets of earlier runs are still known, so that a start need not
     /// be careful with them, nor bring back what it kept itself.
@@ -304,8 +338,18 @@ pub trait Store: Send + Sync + 'static {
     /// Drops the records that `droppable` names and returns their names.
     fn evict(&self, droppable: &mut dyn FnMut(&Slot) -> bool) -> Vec<Name>;
 
+    /// What replicas share besides records; `None`: nobody else uses this store.
+    fn board(&self) -> Option<redis::Board> {
+        None
+    }
+
     /// How many records there are.
     fn len(&self) -> usize;
+
+    /// What it has counted, where it is shared.
+    fn figures(&self) -> Figures {
+        Figures::default()
+    }
 
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -334,5 +378,25 @@ pub(crate) mod tests {
     #[test]
     fn a_slot_fits_the_allocation_it_is_made_for() {
         assert!(size_of::<Slot>() <= 312, "{} bytes", size_of::<Slot>());
+    }
+
+    #[test]
+    fn denials_are_counted_by_reason_and_stay_with_this_replica() {
+        let mut slot = a_slot("default", "payments");
+        assert!(slot.denied().is_none() && slot.beside.is_none());
+        slot.note_denial(DenialReason::RateLimited);
+        slot.note_denial(DenialReason::BreakerOpen);
+        slot.note_denial(DenialReason::BreakerOpen);
+        let counted = [
+            (DenialReason::BreakerOpen, 2),
+            (DenialReason::RateLimited, 1),
+        ];
+        assert_eq!(slot.denied().unwrap().counts(), counted);
+        let mut other = slot.copy();
+        assert!(other.denied().is_none(), "a rehearsal counts for nothing");
+        slot.lend(&mut other);
+        assert_eq!(other.denied().unwrap().counts(), counted);
+        assert_eq!(other.notes.denials(), 3);
+        assert!(slot.beside.as_ref().is_none_or(|beside| beside.is_empty()));
     }
 }

@@ -58,6 +58,8 @@ pub struct Telemetry {
     started: AtomicU64,
     policies_taken: AtomicU64,
     policies_refused: AtomicBool,
+    access_refused: AtomicBool,
+    certificate_refused: AtomicBool,
     otlp: OnceLock<Otlp>,
 }
 
@@ -74,6 +76,8 @@ impl Default for Telemetry {
             started: AtomicU64::new(0),
             policies_taken: AtomicU64::new(0),
             policies_refused: AtomicBool::new(false),
+            access_refused: AtomicBool::new(false),
+            certificate_refused: AtomicBool::new(false),
             otlp: OnceLock::new(),
         }
     }
@@ -164,6 +168,19 @@ impl Telemetry {
         self.add_many(counter, 1);
     }
 
+    /// As [`Self::add`], for what is also shown as it is now. Not on the path of a decision.
+    pub fn add_noted(&self, counter: Counter) {
+        self.add(counter);
+        let (cell, is_refused) = match counter {
+            Counter::AccessReload => (&self.access_refused, false),
+            Counter::AccessReloadRefused => (&self.access_refused, true),
+            Counter::CertificateReload => (&self.certificate_refused, false),
+            Counter::CertificateReloadRefused => (&self.certificate_refused, true),
+            _ => return,
+        };
+        cell.store(is_refused, Ordering::Relaxed);
+    }
+
     pub fn add_many(&self, counter: Counter, count: u64) {
         self.add_at(counters::place(counter), count);
     }
@@ -246,7 +263,7 @@ impl Telemetry {
         let seconds = |cell: &AtomicU64| cell.load(Ordering::Relaxed) as f64 / 1e3;
         let taken = Value::Number(seconds(&self.policies_taken));
         let started = Value::Number(seconds(&self.started));
-        let refused = self.policies_refused.load(Ordering::Relaxed);
+        let now = |cell: &AtomicBool| u64::from(cell.load(Ordering::Relaxed));
         families.extend([
             whole(
                 &table::CONNECTIONS,
@@ -257,7 +274,12 @@ impl Telemetry {
                 self.open(Counter::SessionOpened, Counter::SessionClosed),
             ),
             Family::alone(&table::POLICY_LOADED, taken),
-            whole(&table::POLICY_REFUSED, u64::from(refused)),
+            whole(&table::POLICY_REFUSED, now(&self.policies_refused)),
+            whole(&table::ACCESS_REFUSED_NOW, now(&self.access_refused)),
+            whole(
+                &table::CERTIFICATE_REFUSED_NOW,
+                now(&self.certificate_refused),
+            ),
             Family::alone(&table::START_TIME, started),
             Family::of(&table::BUILD_INFO, [([env!("CARGO_PKG_VERSION")], 1)]),
         ]);

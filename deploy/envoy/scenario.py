@@ -10,8 +10,11 @@ import http.client
 import http.server
 import json
 import pathlib
+import random
+import select
 import signal
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -56,6 +59,113 @@ class Upstream:
         self.server.daemon_threads = True
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+class Faulty:
+    """Stands between Envoy and holdoff; loses, cuts or garbles what it carries, as it is told."""
+
+    KINDS = ("black hole", "reset", "garbage", "another protocol", "no message", "refusal")
+
+    def __init__(self, port_behind):
+        self.port_behind = port_behind
+        self.kind = None
+        self.seen = 0
+        self.open = set()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def become(self, kind):
+        """`None`: it carries everything. Who is connected stays so, into the black hole alone."""
+        self.kind = kind
+        if kind != "black hole":
+            for connection in list(self.open):
+                self.cut(connection)
+
+    def accept(self):
+        while True:
+            connection, _ = self.listener.accept()
+            self.open.add(connection)
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def cut(self, connection):
+        self.open.discard(connection)
+        with contextlib.suppress(OSError):
+            # Closed so, it is a RST and no orderly end.
+            now = struct.pack("ii", 1, 0)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
+            connection.shutdown(socket.SHUT_RD)
+            connection.close()
+
+    def serve(self, connection):
+        with contextlib.suppress(OSError, EOFError):
+            if self.kind is None:
+                self.carry(connection)
+            elif self.kind in ("no message", "refusal"):
+                self.answer(connection)
+            else:
+                while connection.recv(65536):
+                    self.seen += 1
+                    if self.kind == "reset":
+                        break
+                    if self.kind == "garbage":
+                        connection.sendall(random.Random(7).randbytes(4096))
+                    if self.kind == "another protocol":
+                        connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+        self.cut(connection)
+
+    def carry(self, connection):
+        with socket.create_connection(("127.0.0.1", self.port_behind)) as behind:
+            other = {connection: behind, behind: connection}
+            while True:
+                for ready in select.select(list(other), [], [])[0]:
+                    data = ready.recv(65536)
+                    if not data:
+                        return
+                    if self.kind is None:
+                        other[ready].sendall(data)
+                    else:
+                        self.seen += 1
+
+    def answer(self, connection):
+        """HTTP/2 as far as it takes to answer each call with what is no RateLimitResponse."""
+
+        def exactly(count):
+            data = b""
+            while len(data) < count:
+                more = connection.recv(count - len(data))
+                if not more:
+                    raise EOFError
+                data += more
+            return data
+
+        def frame(kind, flags, stream, payload=b""):
+            head = len(payload).to_bytes(3, "big") + bytes([kind, flags])
+            connection.sendall(head + stream.to_bytes(4, "big") + payload)
+
+        def text(value):
+            return bytes([len(value)]) + value
+
+        exactly(len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+        frame(4, 0, 0)
+        while True:
+            head = exactly(9)
+            exactly(int.from_bytes(head[:3], "big"))
+            kind, flags, stream = head[3], head[4], int.from_bytes(head[5:], "big")
+            if kind == 4 and not flags & 1:
+                frame(4, 1, 0)
+            # The last of a call, whether it has a body or not.
+            if kind in (0, 1) and flags & 1:
+                self.seen += 1
+                # `:status: 200`, `content-type`, and literal fields, never indexed.
+                about = b"\x88\x0f\x10" + text(b"application/grpc")
+                status = b"\x00" + text(b"grpc-status")
+                if self.kind == "refusal":
+                    frame(1, 5, stream, about + status + text(b"8"))
+                else:
+                    frame(1, 4, stream, about)
+                    frame(0, 0, stream, b"\x00\x00\x00\x00\x05\xff\xff\xff\xff\xff")
+                    frame(1, 5, stream, status + text(b"0"))
 
 
 def free_port():
@@ -296,6 +406,33 @@ def a_restarted_holdoff_decides_again(world, open_port):
     assert (answer.status, answer.reason) == (429, "RATE_LIMITED"), answer
 
 
+def a_fault_on_the_way_is_no_decision(world, faulty, open_port, closed_port):
+    """Envoy waits 0.3 s here. Slack is for a busy machine: seconds, where it could be for ever."""
+    for kind in Faulty.KINDS:
+        faulty.become(None)
+        wait_for(f"a decision before {kind}", lambda: decided_through(open_port))
+        wait_for(f"a decision before {kind}", lambda: decided_through(closed_port))
+        faulty.become(kind)
+        before, seen = faulty.seen, world.upstream.seen
+        for _ in range(5):
+            began = time.monotonic()
+            answer = get(open_port, dependency="limited")
+            took = time.monotonic() - began
+            assert (answer.status, answer.reason) == (200, None), (kind, answer)
+            assert took < 2.5, (kind, took)
+            answer = get(closed_port, dependency="limited")
+            assert (answer.status, answer.reason) == (500, None), (kind, answer)
+        assert world.upstream.seen == seen + 5, kind
+        assert faulty.seen > before, f"nobody met the fault: {kind}"
+    faulty.become(None)
+    wait_for("a decision after all of them", lambda: decided_through(open_port))
+
+
+def decided_through(port):
+    """What is over its limit here, and over no other way."""
+    return True if get(port, dependency="limited").reason == "RATE_LIMITED" else None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--envoy", required=True)
@@ -319,11 +456,25 @@ def main():
             },
         )
         sidecar_port = world.sidecar(open_port)
+        faulty = Faulty(world.holdoff_port)
+        on_the_way = {
+            "port_value: 7460": f"port_value: {faulty.port}",
+            "timeout: 0.02s": "timeout: 0.3s",
+        }
+        faulty_ports = (
+            world.example("fails-open-faulty", **on_the_way),
+            world.example(
+                "fails-closed-faulty",
+                **on_the_way,
+                **{"failure_mode_deny: false": "failure_mode_deny: true"},
+            ),
+        )
         over_the_limit_is_429_with_headers(world, open_port)
         envoy_alone_opens_and_closes_the_breaker(world, open_port, closed_port)
         a_retry_after_of_the_upstream_holds_everybody(world, open_port, closed_port)
         an_operator_is_obeyed(world, open_port)
         retries_of_an_envoy_ask_the_budget(world, sidecar_port)
+        a_fault_on_the_way_is_no_decision(world, faulty, *faulty_ports)
         without_holdoff_envoy_does_what_it_was_told(world, open_port, closed_port)
         a_restarted_holdoff_decides_again(world, open_port)
 

@@ -12,6 +12,8 @@ use std::{
 
 use holdoff_decision::{Nanos, Time};
 
+use super::places::network;
+
 /// One is forgiven in so long; ten may come at once.
 const EACH: Nanos = Nanos::from_millis(100);
 const FULL: Nanos = Nanos::from_millis(900);
@@ -43,16 +45,7 @@ impl Failures {
 
 /// Where an address is counted; `None` is shared by all that find no place.
 fn place(known: &HashMap<Option<IpAddr>, Time>, address: Option<IpAddr>) -> Option<IpAddr> {
-    let address = match address {
-        Some(IpAddr::V6(address)) => match address.to_ipv4_mapped() {
-            Some(address) => Some(IpAddr::V4(address)),
-            None => {
-                let network = address.to_bits() & !u128::from(u64::MAX);
-                Some(IpAddr::V6(network.into()))
-            }
-        },
-        other => other,
-    };
+    let address = address.map(network);
     match known.len() < ADDRESSES_MAX || known.contains_key(&address) {
         true => address,
         false => None,

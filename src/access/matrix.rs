@@ -93,6 +93,7 @@ rpcs! {
     CheckPolicy         "/holdoff.v1.OperatorService/CheckPolicy"           Somewhere(Role::Viewer);
     ListCandidates      "/holdoff.v1.OperatorService/ListCandidates"        VIEWER;
     GetCandidate        "/holdoff.v1.OperatorService/GetCandidate"          VIEWER;
+    ListReplicas        "/holdoff.v1.OperatorService/ListReplicas"          VIEWER;
 
     SetOverride         "/holdoff.v1.OperatorService/SetOverride"           OPERATOR;
     ClearOverride       "/holdoff.v1.OperatorService/ClearOverride"         OPERATOR;

@@ -14,7 +14,7 @@ use axum::{
     extract::{ConnectInfo, Request, State},
     http::{
         StatusCode,
-        header::{AUTHORIZATION, WWW_AUTHENTICATE},
+        header::{AUTHORIZATION, CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE},
     },
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -82,6 +82,12 @@ struct Guard {
 
 async fn admit(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let access = &guard.access;
+    let peer = request.extensions().get::<ConnectInfo<Peer>>();
+    if let Some(crowded) = peer.and_then(|peer| peer.0.crowded()) {
+        let how = [(CONNECTION, "close"), (RETRY_AFTER, "1")];
+        let told = format!("{crowded}\n");
+        return (StatusCode::TOO_MANY_REQUESTS, how, told).into_response();
+    }
     if guard.needs == Needs::Nothing {
         return next.run(request).await;
     }

@@ -14,7 +14,7 @@ use x509_parser::{
     prelude::{FromDer, X509Certificate},
 };
 
-use super::file::IDENTITY_MAX;
+use super::{Crowded, file::IDENTITY_MAX};
 
 /// One connection's other end; all its requests share it.
 #[derive(Clone, Debug)]
@@ -27,6 +27,8 @@ struct End {
     certificate: OnceLock<Certified>,
     /// A credential held here before: strangers with the same address do not shut it out.
     proven: AtomicBool,
+    /// Its address has too many connections: nothing is answered but that.
+    crowded: OnceLock<Crowded>,
 }
 
 /// Whom a client certificate names, and until when.
@@ -56,6 +58,7 @@ impl Peer {
             address,
             certificate: OnceLock::new(),
             proven: AtomicBool::new(false),
+            crowded: OnceLock::new(),
         }))
     }
 
@@ -66,6 +69,15 @@ impl Peer {
     /// Said once, at the end of the handshake.
     pub fn certify(&self, certified: Certified) {
         let _ = self.0.certificate.set(certified);
+    }
+
+    /// Said once, before anything is read.
+    pub fn crowd(&self, crowded: Crowded) {
+        let _ = self.0.crowded.set(crowded);
+    }
+
+    pub fn crowded(&self) -> Option<Crowded> {
+        self.0.crowded.get().copied()
     }
 
     pub fn has_certificate(&self) -> bool {

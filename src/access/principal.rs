@@ -143,6 +143,12 @@ impl Principal {
         Self(None)
     }
 
+    #[cfg(test)]
+    pub fn for_test(name: &str) -> Self {
+        let credential = Credential::Certificate(SystemTime::UNIX_EPOCH);
+        Self::new(&name.into(), &Arc::new(Grants::all()), credential)
+    }
+
     /// `token:NAME`, a certificate's `spiffe://…`, or `dns:HOST`.
     pub(super) fn new(name: &Arc<str>, grants: &Arc<Grants>, credential: Credential) -> Self {
         Self(Some(Arc::new(Who {

@@ -8,8 +8,6 @@ use holdoff_decision::{
 
 /// Openings that are remembered of one policy; all are counted.
 const OPENINGS_KEPT: usize = 20;
-/// As many as [`DenialReason`] has.
-const REASONS: usize = 19;
 
 /// The difference between the live policy and a candidate, over all that was judged.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -81,7 +79,7 @@ pub struct Shift {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct ByReason(Box<[Differing; REASONS]>);
+struct ByReason(Box<[Differing; REASONS.len()]>);
 
 /// What an attempt is, for the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +100,7 @@ pub enum End {
 
 impl Default for ByReason {
     fn default() -> Self {
-        Self(Box::new([Differing::default(); REASONS]))
+        Self(Box::new([Differing::default(); REASONS.len()]))
     }
 }
 
@@ -112,7 +110,7 @@ impl ByReason {
     }
 
     fn shown(&self) -> impl Iterator<Item = (DenialReason, Differing)> {
-        let each = ALL_REASONS.into_iter().zip(self.0.iter().copied());
+        let each = REASONS.into_iter().zip(self.0.iter().copied());
         each.filter(|(_, differing)| *differing != Differing::default())
     }
 
@@ -127,7 +125,7 @@ impl ByReason {
 }
 
 /// In the order of their declaration, which is that of the table.
-const ALL_REASONS: [DenialReason; REASONS] = [
+pub const REASONS: [DenialReason; 19] = [
     DenialReason::ForcedOpen,
     DenialReason::Pushback,
     DenialReason::PushbackTooLong,
@@ -371,7 +369,7 @@ mod tests {
 
     #[test]
     fn each_reason_has_its_own_place_in_the_table() {
-        for (place, reason) in ALL_REASONS.into_iter().enumerate() {
+        for (place, reason) in REASONS.into_iter().enumerate() {
             assert_eq!(reason as usize, place, "{reason:?}");
         }
     }

@@ -208,6 +208,7 @@ async fn epoch(
     let request = bounded(GetDependencyRequest {
         namespace: context.namespace.clone(),
         dependency: dependency.to_owned(),
+        ..Default::default()
     });
     match connection
         .answer(connection.operator().get_dependency(request))

@@ -36,8 +36,10 @@ pub struct AuditArgs {
 #[derive(Debug, Subcommand)]
 enum AuditCommand {
     /// Show the records, oldest first
+    #[command(after_help = EXAMPLES)]
     List(ListArgs),
     /// Check that no record was changed or moved, by their chain of hashes
+    #[command(after_help = EXAMPLES)]
     Verify,
 }
 

@@ -37,9 +37,9 @@ Examples:
   holdoff bench --compare health --server-pid 4242
   holdoff bench --mode session --compare unary --server-pid 4242
 
-With --rate the loop is open and latencies count from when a question was due, so a server that stalls
-cannot hide it. Without, the next question goes when an answer came. Without --report permits end
-unreported, which the service takes for silence once they end.
+With --rate the loop is open and latencies count from when a question was due, so a server that \
+stalls cannot hide it. Without, the next question goes when an answer came. Without --report \
+permits end unreported, which the service takes for silence once they end.
 
 Exit codes: 0 done, 2 wrong use, 3 service unreachable or nothing was answered.";
 
@@ -50,7 +50,7 @@ pub struct BenchArgs {
     /// What is called
     #[arg(long, value_enum, default_value_t = Mode::Unary)]
     mode: Mode,
-    /// Connections
+    /// Connections; a service lets in 512 of one address unless it is told otherwise
     #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     connections: u32,
     /// Calls (in a session: batches) on their way at once on each connection

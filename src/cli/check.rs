@@ -15,6 +15,7 @@ use super::{
     exec::{
         child::{Signals, Stdout},
         classify::Rule,
+        heard::Heard,
         runner::{Over, Plan, Runner},
         say,
         stdin::Stdin,
@@ -38,13 +39,14 @@ Examples:
   holdoff check --dependency db --instance node-7 -- pg_isready -h db.internal
   holdoff check --dependency db --runs 1 --quiet -- pg_isready -h db.internal
 
-Exit 0 of the command is healthy; anything else is not, and neither is a run that takes longer than
+Exit 0 of the command is healthy; anything else is not, and neither is a run that takes longer than \
 the policy's check.timeout: its process group gets SIGTERM, and SIGKILL two seconds later.
 
 Where the policy has no `check`, and with no service, the command runs all the same, every --period.
 
-Exit codes: 0 ended by SIGINT or SIGTERM, or the last of --runs was healthy; 1 it was not; 2 wrong use;
-126 and 127 where the command could not be started; 128 and the number where a signal came before --runs.";
+Exit codes: 0 ended by SIGINT or SIGTERM, or the last of --runs was healthy; 1 it was not; 2 wrong use; \
+126 and 127 where the command could not be started; 128 and the number where a signal came before \
+--runs.";
 
 /// Runs a command as a health check, on the schedule of the whole fleet.
 #[derive(Debug, Args)]
@@ -104,6 +106,7 @@ async fn check(
             escape(&args.dependency)
         )));
     }
+    let heard = Heard::listen();
     let client = client(context, &args)?;
     let command = Arc::new(Command::new(&args, context.format));
     let checker = client
@@ -111,7 +114,7 @@ async fn check(
         .period(args.period)
         .timeout(args.timeout)
         .runs(args.runs.unwrap_or(u64::MAX))
-        .told(teller(context, &args, Arc::clone(&command), print));
+        .told(teller(context, &args, Arc::clone(&command), heard, print));
     let ended = {
         let mut checking = pin!(checker.run());
         tokio::select! {
@@ -148,6 +151,7 @@ fn teller(
     context: &Context,
     args: &CheckArgs,
     command: Arc<Command>,
+    heard: Heard,
     print: impl Fn(&str) + Send + 'static,
 ) -> impl FnMut(&Finding) + Send + 'static {
     let (format, ink, quiet) = (context.format, context.ink, args.quiet);
@@ -169,7 +173,7 @@ fn teller(
             code: command.runner.state().code,
             finding,
         };
-        match (seen.notice(), format) {
+        match (seen.notice(&heard), format) {
             (Some(notice), _) => say(&notice),
             (None, Format::Json) => print(&seen.json()),
             (None, Format::Table) => print(&seen.line(ink)),
@@ -199,7 +203,7 @@ impl Command {
             },
         };
         Self {
-            runner: Runner::new(plan, Stdin::Nothing, |_| {}),
+            runner: Runner::new(plan, Stdin::Nothing, None),
             clearing: Mutex::default(),
             broken: Notify::new(),
         }

@@ -4,9 +4,12 @@
 
 use std::{future::Future, time::Duration};
 
-use holdoff_client::proto::{
-    coordinator_service_client::CoordinatorServiceClient,
-    operator_service_client::OperatorServiceClient,
+use holdoff_client::{
+    operator,
+    proto::{
+        coordinator_service_client::CoordinatorServiceClient,
+        operator_service_client::OperatorServiceClient,
+    },
 };
 use tokio::time::timeout;
 use tonic::{Request, Response, Status, transport::Endpoint};
@@ -82,9 +85,21 @@ pub async fn connect(server: &Server) -> Result<Route, Failure> {
     let connected = server.endpoint()?.connect().await;
     let channel = connected.map_err(|error| Failure::Unreachable {
         server: server.to_string(),
-        cause: root_cause(&error),
+        cause: hinted(root_cause(&error)),
     })?;
     Ok(server.route(channel))
+}
+
+/// What TLS says of the usual mistakes names neither the flag nor the URL that mends them.
+fn hinted(cause: String) -> String {
+    let hint = if cause.contains("InvalidContentType") {
+        "it speaks no TLS; without TLS its URL begins with http://"
+    } else if cause.contains("UnknownIssuer") {
+        "--ca FILE names the authority of its certificate"
+    } else {
+        return cause;
+    };
+    format!("{cause}; {hint}")
 }
 
 /// A request that tells the service, too, how long we wait.
@@ -94,25 +109,22 @@ pub fn bounded<T>(message: T) -> Request<T> {
     request
 }
 
-/// Reads a server's address: `http://host:port`, `https://host:port`, or `host:port` alone.
+/// The URL of a server, as every client reads it.
 ///
 /// # Errors
-/// [`Failure::Usage`] for what is neither.
+/// [`Failure::Usage`] for what is none of the forms.
+fn url(server: &str) -> Result<String, Failure> {
+    operator::url(server).ok_or_else(|| {
+        let forms = operator::ENDPOINT_FORMS;
+        Failure::Usage(format!("--server {server:?}: {forms}"))
+    })
+}
+
+/// # Errors
+/// [`Failure::Usage`] for what is none of the forms.
 fn endpoint(server: &str) -> Result<Endpoint, Failure> {
-    let refuse = |why: &str| Failure::Usage(format!("--server {server:?}: {why}"));
-    let url = if server.contains("://") {
-        server.to_owned()
-    } else {
-        format!("http://{server}")
-    };
-    if !url.starts_with("http://") && !url.starts_with("https://") {
-        return Err(refuse("must begin with http:// or https://"));
-    }
-    let endpoint = Endpoint::from_shared(url)
-        .map_err(|_| refuse("is no URL such as http://127.0.0.1:7460"))?;
-    if endpoint.uri().port().is_none() {
-        return Err(refuse("names no port, such as http://127.0.0.1:7460"));
-    }
+    let endpoint = Endpoint::from_shared(url(server)?)
+        .map_err(|error| Failure::Usage(format!("--server {server:?}: {error}")))?;
     Ok(endpoint
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
@@ -134,14 +146,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_a_url_or_a_host_and_a_port() {
+    fn a_server_is_written_as_for_every_client() {
         let uri = |server| endpoint(server).map(|endpoint| endpoint.uri().to_string());
         assert_eq!(uri("localhost:7460").unwrap(), "http://localhost:7460/");
         assert_eq!(uri("http://[::1]:1").unwrap(), "http://[::1]:1/");
-        assert_eq!(uri("https://h:1").unwrap(), "https://h:1/");
-        for wrong in ["http://h", "h", "", "http:// h:1", "tcp://h:1"] {
-            assert_eq!(uri(wrong).unwrap_err().code(), 2, "{wrong}");
+        assert_eq!(uri("HTTPS://H:1/").unwrap(), "https://h:1/");
+        assert_eq!(uri("http://h").unwrap(), "http://h:7460/");
+        let wrong = [
+            "h",
+            "",
+            "http:// h:1",
+            "tcp://h:1",
+            "h:0",
+            "http://h:1/path",
+        ];
+        for wrong in wrong {
+            let failure = uri(wrong).unwrap_err();
+            assert_eq!(failure.code(), 2, "{wrong}");
+            let told = format!("--server {wrong:?}: it must be http://host:port");
+            assert!(failure.to_string().starts_with(&told), "{failure}");
         }
+    }
+
+    #[test]
+    fn a_mistake_about_tls_is_told_with_what_mends_it() {
+        let told = |cause: &str| hinted(cause.to_owned());
+        assert!(told("received corrupt message of type InvalidContentType").contains("http://"));
+        assert!(told("invalid peer certificate: UnknownIssuer").ends_with("its certificate"));
+        assert_eq!(told("Connection refused"), "Connection refused");
     }
 
     #[tokio::test]

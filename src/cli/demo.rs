@@ -2,7 +2,12 @@
 //! one screen that says what happens. What is shown is what happens: the service is the real one
 //! over real sockets, the clients are real clients, and the only script is the dependency's.
 
-use std::{net::SocketAddr, num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    num::{NonZeroU32, NonZeroUsize},
+    sync::Arc,
+    time::Duration,
+};
 
 use clap::Args;
 use holdoff_client::proto::{
@@ -30,7 +35,7 @@ use super::{
     serve::{Http, address, address_or_off},
     span,
 };
-use crate::settings::ServeSettings;
+use crate::settings::{Limits, ServeSettings};
 
 mod counts;
 mod course;
@@ -50,8 +55,8 @@ Examples:
   holdoff demo --http 127.0.0.1:7461 --clients 100
   holdoff demo --once --output json
 
-The dependency is well, gets slow, goes down, comes back, throttles, and so on: a lap takes 45 s. Nothing is
-written to disk, and --server and --namespace are not used.
+The dependency is well, gets slow, goes down, comes back, throttles, and so on: a lap takes 45 s. \
+Nothing is written to disk, and --server and --namespace are not used.
 
 Exit codes: 0 ended as asked; 1 could not run, or --once and something was not to be seen; 2 wrong use.";
 
@@ -135,6 +140,11 @@ fn settings(args: &DemoArgs) -> Result<ServeSettings, Failure> {
         http,
         workers: NonZeroUsize::MIN,
         drain: Duration::from_secs(1),
+        // All of its clients are on this machine.
+        limits: Limits {
+            connections_per_address: NonZeroU32::MAX,
+            ..Limits::default()
+        },
         ..ServeSettings::default()
     })
 }
@@ -286,6 +296,7 @@ impl Play {
             counts: &counts,
             story: &self.story,
             told: self.stage.told(),
+            rows: self.stage.rows(),
         });
     }
 }

@@ -15,7 +15,7 @@ use super::{
     connection::{Connection, bounded},
     escape::escape,
     exit::{Exit, Failure},
-    output::{self, Format, Ink, Tone},
+    output::{self, Format, Ink, Reader, Tone},
     policy::DEFAULTS,
     span, words,
 };
@@ -27,7 +27,7 @@ Examples:
   holdoff events --follow
   holdoff events --follow --output json | jq -r .event.detail
 
-Exit codes: 0 shown, or the following was ended by Ctrl-C; 2 wrong use, 3 service unreachable or gone.";
+Exit codes: 0 shown, or the following was ended by Ctrl-C or by whoever read it; 2 wrong use, 3 service unreachable or gone.";
 
 /// Shows what happened, oldest first.
 #[derive(Debug, Args)]
@@ -84,19 +84,22 @@ async fn follow(
     };
     let mut operator = connection.operator();
     let mut events = connection.answer(operator.watch_events(asked)).await?;
-    loop {
+    let mut reader = Reader::There;
+    while reader == Reader::There {
         tokio::select! {
             next = events.message() => match next {
-                Ok(Some(message)) => output::print(&match context.format {
+                Ok(Some(message)) => reader = output::stream(&match context.format {
                     Format::Json => output::json_line("WatchEventsResponse", &message),
                     Format::Table => followed(context.ink, &message),
                 }),
                 Ok(None) => return Err(gone(context)),
                 Err(status) => return Err(connection.failure(&status)),
             },
-            _ = tokio::signal::ctrl_c() => return Ok(Exit::Done),
+            () = output::unread() => break,
+            _ = tokio::signal::ctrl_c() => break,
         }
     }
+    Ok(Exit::Done)
 }
 
 fn gone(context: &Context) -> Failure {
@@ -199,6 +202,9 @@ fn columns(ink: Ink, event: &Event, widths: Widths) -> String {
     if !event.owner.is_empty() {
         text.push_str(&format!("  (by {})", escape(&event.owner)));
     }
+    if event.pending {
+        text.push_str("  (the store is away: not in the fleet's order yet)");
+    }
     text.trim_end().to_owned() + "\n"
 }
 
@@ -271,6 +277,7 @@ mod tests {
             epoch: 7,
             detail: "12 of 20 calls failed".into(),
             owner: String::new(),
+            ..Event::default()
         }
     }
 

@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use self::{
     child::{HeaderSource, Signals, Stdout},
     classify::Rule,
+    heard::Heard,
     runner::{Over, Plan, Runner, State},
     stdin::{Stdin, StdinChoice},
 };
@@ -25,6 +26,7 @@ use crate::policy;
 pub(super) mod child;
 pub(super) mod classify;
 mod headers;
+pub(super) mod heard;
 pub(super) mod runner;
 pub(super) mod stdin;
 #[cfg(test)]
@@ -32,27 +34,29 @@ mod tests;
 
 const EXAMPLES: &str = "\
 Examples:
-  holdoff exec --dependency payments --idempotent --classify curl -- curl -fsS https://payments.example/v1/health
+  holdoff exec --dependency payments --idempotent -- curl -fsS https://payments.example/health
   holdoff exec --dependency payments --idempotent --classify curl --retry-after-from headers.txt \\
       -- curl -fsS -D headers.txt -o answer.json https://payments.example/v1/list
-  holdoff exec --dependency mirror --idempotent --timeout 10m --attempt-timeout 2m --wait -- rsync -a host::data .
+  holdoff exec --dependency mirror --idempotent --timeout 10m --attempt-timeout 2m --wait \\
+      -- rsync -a host::data .
 
 What counts as what:
   --classify exit   0 (or --success-codes) is a success, all else a failure
-  --classify curl   6, 7: not sent; 28: timeout; 22, 52, 55, 56: failure; 1, 2, 3, 60: rejected;
-                    with --retry-after-from: by the HTTP status where there is one
-  --classify http   by the HTTP status alone: 2xx and 3xx a success, 429 throttled, other 4xx
-                    rejected, 408 and 504 a timeout, other 5xx a failure
+  --classify curl   6, 7: not sent; 28: timeout; 22, 52, 55, 56 and most: failure; such as 3,
+                    60: rejected; with --retry-after-from: by the HTTP status where there is one
+  --classify http   by the HTTP status alone: 1xx to 3xx a success, 429 throttled, 408 and 504 a
+                    timeout, 421 and 425 not sent, other 4xx, 501 and 505 rejected, other 5xx a
+                    failure
   Without --idempotent or --keyed only an attempt that was certainly not sent is made again.
 
-Standard input: a file is read again from where it stood for each attempt, a pipe is kept (up to
+Standard input: a file is read again from where it stood for each attempt, a pipe is kept (up to \
 64 MiB) and given again, a terminal is passed on. --stdin none gives the command nothing.
 
 With no service the command runs all the same: up to 3 attempts, with jittered delays of our own.
 
-Exit codes: the command's own (of its last attempt), 124 where it was stopped at a time limit, 126 and
-127 where it could not be started, 128 and the number where a signal ended it; 1 where it was denied
-before it ever ran; 2 wrong use.";
+Exit codes: the command's own (of its last attempt), 124 where it was stopped at a time limit, 126 \
+and 127 where it could not be started, 128 and the number where a signal ended it; 1 where it was \
+denied before it ever ran; 2 wrong use.";
 
 /// Runs a command with coordinated retries; its exit code is the command's.
 #[derive(Debug, Args)]
@@ -117,13 +121,14 @@ pub async fn run(context: &Context, args: ExecArgs) -> Result<Exit, Failure> {
             escape(&args.dependency)
         )));
     }
+    let heard = Heard::listen();
     let client = client(context, &args)?;
     let mut signals = Signals::listen()
         .map_err(|error| Failure::No(format!("cannot listen for signals: {error}")))?;
     let (question, on_denied) = (question(&args), on_denied(&args));
     let quiet = args.quiet;
     let bypassed = std::env::var_os("HOLDOFF_BYPASS").is_some_and(|value| value == "1");
-    let notice = if quiet || bypassed { |_: &str| {} } else { say };
+    let notice = (!quiet && !bypassed).then_some(heard);
     let plan = Plan {
         command: args.command,
         attempt_timeout: args.attempt_timeout,

@@ -61,9 +61,12 @@ impl Failure {
             Code::NotFound
             | Code::AlreadyExists
             | Code::PermissionDenied
-            | Code::Unauthenticated
             | Code::FailedPrecondition
             | Code::Aborted => Self::No(text),
+            Code::Unauthenticated if has_reason(status, "CREDENTIAL_MISSING") => Self::No(format!(
+                "{text} (--token-file or HOLDOFF_TOKEN; --cert and --key)"
+            )),
+            Code::Unauthenticated => Self::No(text),
             // tonic reports a deadline of its own as CANCELLED; what is shed or broken
             // inside decided nothing either.
             Code::Ok
@@ -76,7 +79,10 @@ impl Failure {
             | Code::Unavailable
             | Code::DataLoss => Self::Unreachable {
                 server: server.to_owned(),
-                cause: format!("{}: {text}", code_name(status.code())),
+                cause: match wrong_port(status) {
+                    Some(hint) => hint.to_owned(),
+                    None => format!("{}: {text}", code_name(status.code())),
+                },
             },
         }
     }
@@ -84,8 +90,24 @@ impl Failure {
 
 /// What was sent is larger than the service reads: it would never be taken.
 fn is_oversize(status: &Status) -> bool {
+    has_reason(status, "MESSAGE_TOO_LARGE")
+}
+
+fn has_reason(status: &Status, reason: &str) -> bool {
     let info = status.get_details_error_info();
-    info.is_some_and(|info| info.reason == "MESSAGE_TOO_LARGE")
+    info.is_some_and(|info| info.reason == reason)
+}
+
+/// What the transport makes of somebody who speaks no gRPC, or another way than we do.
+fn wrong_port(status: &Status) -> Option<&'static str> {
+    let message = status.message();
+    if message.contains("grpc-status header missing") {
+        return Some(
+            "it speaks HTTP and no gRPC; the port for gRPC is `serve --listen`, not `--http`",
+        );
+    }
+    (status.code() == Code::Internal && message.contains("h2 protocol error"))
+        .then_some("it speaks no gRPC without TLS; with TLS its URL begins with https://")
 }
 
 /// A policy was refused for what is written in it: the answer is no, as of a file.
@@ -164,6 +186,26 @@ mod tests {
         );
         let oversize = Status::with_error_details(Code::ResourceExhausted, "text", info);
         assert_eq!(Failure::from_status("http://h:1", &oversize).code(), 2);
+    }
+
+    #[test]
+    fn the_usual_wrong_turns_are_told_with_the_way_back() {
+        let of = |code, text: &str| Failure::from_status("http://h:1", &Status::new(code, text));
+        let http = "grpc-status header missing, mapped from HTTP status code 404";
+        let http = of(Code::Unimplemented, http);
+        assert_eq!(http.code(), 3);
+        assert!(http.to_string().contains("`serve --listen`"), "{http}");
+        let tls = of(Code::Internal, "h2 protocol error: http2 error");
+        assert!(tls.to_string().contains("https://"), "{tls}");
+        let missing = tonic_types::ErrorDetails::with_error_info(
+            "CREDENTIAL_MISSING",
+            "holdoff",
+            std::collections::HashMap::new(),
+        );
+        let missing = Status::with_error_details(Code::Unauthenticated, "no credential", missing);
+        let missing = Failure::from_status("http://h:1", &missing);
+        assert_eq!(missing.code(), 1);
+        assert!(missing.to_string().contains("--token-file"), "{missing}");
     }
 
     #[test]

@@ -26,7 +26,7 @@ Examples:
   holdoff healthcheck holdoff.v1.CoordinatorService --within 1s
   holdoff healthcheck --server http://10.0.0.7:7460
 
-Exit codes: 0 it serves, 1 it does not (it is stopping, or has no such service), 2 wrong use,
+Exit codes: 0 it serves, 1 it does not (it is stopping, or has no such service), 2 wrong use, \
 3 service unreachable.";
 
 /// Asks whether the service serves, as a load balancer would.

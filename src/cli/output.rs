@@ -1,14 +1,21 @@
 //! What all commands print with: the two formats, colour, tables, and protobuf's JSON
-//! mapping. Pure, but for [`print()`], the one place that writes to standard output.
+//! mapping. Pure, but for [`stream()`], the one place that writes to standard output.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    io::{self, IsTerminal, Write},
+    time::Duration,
+};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use prost::Message;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use super::escape::escape_json;
 use crate::proto;
+
+/// How soon it is seen that nobody reads any more what goes on.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// How answers are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -126,16 +133,46 @@ pub fn pretty<S: Serialize>(value: &S) -> String {
     escape_json(&text).into_owned() + "\n"
 }
 
+/// Whoever reads what is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Reader {
+    There,
+    Gone,
+}
+
 /// Writes to standard output. A reader that went away is no error: `holdoff … | head`. Where
 /// nothing can be written (a full disk) the process ends: an answer that is lost is no answer.
 pub fn print(text: &str) {
+    let _ = stream(text);
+}
+
+/// As [`print`], for what goes on until its reader has gone.
+pub fn stream(text: &str) -> Reader {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => {}
-        Err(gone) if gone.kind() == io::ErrorKind::BrokenPipe => {}
+        Ok(()) => Reader::There,
+        Err(gone) if gone.kind() == io::ErrorKind::BrokenPipe => Reader::Gone,
         Err(cause) => {
             eprintln!("holdoff: cannot write to standard output: {cause}");
             std::process::exit(1);
+        }
+    }
+}
+
+/// Until the reader of standard output has gone, which is seen although nothing is written. For
+/// ever where that is a file or a terminal.
+pub async fn unread() {
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    loop {
+        looks.tick().await;
+        let out = io::stdout();
+        let mut polled = [PollFd::new(&out, PollFlags::empty())];
+        let seen = poll(&mut polled, Some(&Timespec::default()));
+        // These are told unasked.
+        let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+        if seen.is_ok() && polled.iter().any(|it| it.revents().intersects(gone)) {
+            return;
         }
     }
 }

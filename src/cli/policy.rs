@@ -3,7 +3,7 @@
 
 use std::{io::Read, path::PathBuf};
 
-use clap::{Args, Subcommand};
+use clap::{ArgMatches, Args, Subcommand, parser::ValueSource};
 use holdoff_client::proto::{
     DeletePolicyRequest, GetPolicyRequest, GetPolicyResponse, ListPoliciesRequest,
     ListPoliciesResponse, PolicyValue, PutPolicyRequest,
@@ -21,6 +21,7 @@ use super::{
 
 mod check;
 mod files;
+mod help;
 mod render;
 mod shadow;
 
@@ -30,27 +31,9 @@ pub use render::{DEFAULTS, entry_name};
 /// still ask the service.
 const FILES: &str = "HOLDOFF_POLICY_FILES";
 
-const EXAMPLES: &str = "\
-Examples:
-  holdoff policy check --policies policies.yaml --calls-per-second 20 --clients 5 --deadline 2s
-  holdoff policy check --policies policies.yaml --traffic facts.yaml --output json
-  holdoff policy check --live
-  holdoff policy show payments
-  holdoff policy show payments --policies policies.yaml
-  holdoff policy show
-  holdoff policy diff --policies policies.yaml
-  holdoff policy diff --policies new.yaml --against old.yaml
-  holdoff policy apply --policies policies.yaml --reason 'CHG-77'
-  holdoff policy apply --name 'openai:*' --file openai.yaml --reason 'CHG-78'
-  holdoff policy schema > policy.schema.json
-  holdoff policy shadow put payments --file candidate.yaml
-
-Exit codes: 0 done, or no difference; 1 it would be refused, was refused, cannot
-work, or differs; 2 wrong use, 3 service unreachable.";
-
 /// Checks, shows, compares and stores policies.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
+#[command(after_help = help::POLICY, subcommand_required = true, arg_required_else_help = true)]
 pub struct PolicyArgs {
     #[command(subcommand)]
     command: PolicyCommand,
@@ -59,18 +42,25 @@ pub struct PolicyArgs {
 #[derive(Debug, Subcommand)]
 enum PolicyCommand {
     /// Check policies as a service would, and for what cannot work. Files need no service
+    #[command(after_help = help::CHECK)]
     Check(CheckArgs),
     /// Show the policy that a dependency gets, each value with where it came from
+    #[command(after_help = help::SHOW)]
     Show(ShowArgs),
     /// Show the policies as they are written, from files and from `apply`
+    #[command(after_help = help::LIST)]
     List,
     /// Show what files would change
+    #[command(after_help = help::DIFF)]
     Diff(DiffArgs),
     /// Store policies in a service; they replace its files' entries of the same name
+    #[command(after_help = help::APPLY)]
     Apply(ApplyArgs),
     /// Remove a stored policy; a file's entry of the same name holds again
+    #[command(after_help = help::DELETE)]
     Delete(DeleteArgs),
     /// Print the JSON Schema of a policy file
+    #[command(after_help = help::SCHEMA)]
     Schema,
     Shadow(shadow::ShadowArgs),
 }
@@ -103,13 +93,13 @@ struct DiffArgs {
 #[derive(Debug, Args)]
 struct ApplyArgs {
     /// All entries of all namespaces of these files
-    #[arg(long, value_name = "PATH", env = FILES, required_unless_present = "file", conflicts_with_all = ["name", "file"])]
+    #[arg(long, value_name = "PATH", env = FILES)]
     policies: Option<PathBuf>,
     /// The dependency, a pattern ending in *, or empty for the namespace's defaults
-    #[arg(long, requires = "file")]
+    #[arg(long)]
     name: Option<String>,
-    /// One policy, as under a dependency in a policy file; - is standard input
-    #[arg(long, value_name = "FILE", requires = "name")]
+    /// One policy, as under a dependency in a policy file, for --name; - is standard input
+    #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Who does it; without it, the user that runs the command
     #[arg(long)]
@@ -260,6 +250,36 @@ async fn diff(context: &Context, args: DiffArgs) -> Result<Exit, Failure> {
     })
 }
 
+impl PolicyArgs {
+    /// `apply` stores whole files or one policy. Which of them is on the command line wins over
+    /// which of them the environment or the settings file knows.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] where it is both, neither, or half of one.
+    pub fn settle(&mut self, matches: &ArgMatches) -> Result<(), Failure> {
+        let PolicyCommand::Apply(args) = &mut self.command else {
+            return Ok(());
+        };
+        let written = |id: &str| {
+            let apply = matches.subcommand_matches("apply");
+            apply.and_then(|apply| apply.value_source(id)) == Some(ValueSource::CommandLine)
+        };
+        match (written("policies"), written("file") || written("name")) {
+            (true, false) => (args.name, args.file) = (None, None),
+            (false, true) => args.policies = None,
+            (true, true) | (false, false) => {}
+        }
+        let wrong = match (&args.policies, &args.name, &args.file) {
+            (Some(_), None, None) | (None, Some(_), Some(_)) => return Ok(()),
+            (Some(_), _, _) => "--policies and --name with --file: one of the two is meant",
+            (None, Some(_), None) => "--name: needs --file, its policy; --policies has whole files",
+            (None, None, Some(_)) => "--file: needs --name; --policies has whole files",
+            (None, None, None) => "--policies PATH is needed, or --name NAME with --file FILE",
+        };
+        Err(Failure::Usage(wrong.to_owned()))
+    }
+}
+
 async fn apply(context: &Context, args: ApplyArgs) -> Result<Exit, Failure> {
     let owner = overrides::owner(args.owner)?;
     let entries = match (&args.policies, &args.file) {
@@ -283,7 +303,11 @@ async fn apply(context: &Context, args: ApplyArgs) -> Result<Exit, Failure> {
         });
         let stored = connection
             .answer(connection.operator().put_policy(request))
-            .await?;
+            .await
+            .map_err(|failure| match args.file {
+                Some(_) => whole_file(failure),
+                None => failure,
+            })?;
         output::print(&match context.format {
             Format::Json => output::json_line("PutPolicyResponse", &stored),
             Format::Table => format!("stored {shown}\n"),
@@ -311,6 +335,16 @@ async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// A policy file in the place of one policy is refused field by field, which says nothing of that.
+fn whole_file(failure: Failure) -> Failure {
+    match failure {
+        Failure::No(text) if text.contains(".namespaces: unknown field") => Failure::No(format!(
+            "{text}\n--file is one policy: what stands under a dependency in a policy file"
+        )),
+        other => other,
+    }
+}
+
 /// # Errors
 /// [`Failure::Usage`] where it cannot be read.
 fn read(path: &std::path::Path) -> Result<String, Failure> {
@@ -321,4 +355,18 @@ fn read(path: &std::path::Path) -> Result<String, Failure> {
         std::fs::read_to_string(path)
     };
     read.map_err(|error| Failure::Usage(format!("--file {}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_file_in_the_place_of_one_policy_is_told_to_be_one() {
+        let of = |text: &str| whole_file(Failure::No(text.to_owned()));
+        let refused = of("API:2:1: namespaces.default.dependencies.x.namespaces: unknown field");
+        assert_eq!(refused.code(), 1);
+        assert!(refused.to_string().contains("--file is one policy"));
+        assert_eq!(of("API:1:1: unknown").to_string(), "API:1:1: unknown");
+    }
 }

@@ -27,12 +27,12 @@ const EXAMPLES: &str = "\
 Examples:
   holdoff replay --recording /var/lib/holdoff/recording --policies candidate.yaml
   holdoff replay --recording recording --policies candidate.yaml --dependency payments
-  holdoff replay --recording recording --policies candidate.yaml --since 2026-11-30T10:00:00Z --output json
+  holdoff replay --recording recording --policies candidate.yaml --since 30m --output json
 
-A recording is what `holdoff serve --record DIR` writes. What cannot be known from it is how calls
+A recording is what `holdoff serve --record DIR` writes. What cannot be known from it is how calls \
 would have ended that were never made.
 
-Exit codes: 0 printed, 1 the recording cannot be read, has nothing of this, or the policies are
+Exit codes: 0 printed, 1 the recording cannot be read, has nothing of this, or the policies are \
 refused; 2 wrong use.";
 
 /// Runs a recording through a candidate policy: what it would have done, side by side.

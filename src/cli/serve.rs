@@ -1,7 +1,12 @@
 //! `holdoff serve`: reads the settings and hands them on. What it refuses here is what
 //! would be unsafe whatever the service does: an open port without TLS, unasked.
 
-use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    num::{NonZeroU32, NonZeroUsize},
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::Args;
 
@@ -12,7 +17,7 @@ use super::{
 use crate::{
     recording::{FILE_MIN, RecordingSettings},
     settings::{
-        ClientCertificates, Decisions, LogFormat, MetricsDependencies, ServeSettings,
+        ClientCertificates, Decisions, Limits, LogFormat, MetricsDependencies, ServeSettings,
         StoreSettings, TlsSettings,
     },
 };
@@ -25,12 +30,13 @@ Examples:
   holdoff serve
   holdoff serve --policies policies.yaml --data-dir /var/lib/holdoff
   holdoff serve --listen 127.0.0.1:0 --http off
-  holdoff serve --listen 0.0.0.0:7460 --tls-cert server.pem --tls-key server.key --access access.yaml
+  holdoff serve --listen 0.0.0.0:7460 --tls-cert server.pem --tls-key server.key \\
+      --access access.yaml
   holdoff serve --record /var/lib/holdoff/recording --record-max 1GiB
   holdoff serve --store redis://store:6379
   holdoff serve --settings /etc/holdoff/settings.yaml
 
-Exit codes: 0 stopped as asked, 1 could not run (a busy port, an unreadable directory, a refused
+Exit codes: 0 stopped as asked, 1 could not run (a busy port, an unreadable directory, a refused \
 policy), 2 wrong use.";
 
 /// Runs the service.
@@ -66,7 +72,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "memory|URL", default_value = "memory", value_parser = store)]
     store: StoreSettings,
     /// How decisions are made over a store that replicas share; the same at all of them
-    #[arg(long, value_name = "leased|strict", value_enum, default_value_t = Decisions::Strict)]
+    #[arg(long, value_name = "leased|strict", value_enum, default_value_t = Decisions::Leased)]
     store_decisions: Decisions,
     /// The certificate of both ports, and those between it and its authority (PEM)
     #[arg(
@@ -101,6 +107,14 @@ pub struct ServeArgs {
     /// Allow addresses other than loopback although there is no TLS
     #[arg(long)]
     insecure: bool,
+    /// Connections that one address may have to each port, 1 to 1000000; an IPv6 /64 is one address
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().connections_per_address,
+          value_parser = limit, help_heading = "Limits")]
+    max_connections_per_address: NonZeroU32,
+    /// Sessions that one token's or certificate's name may have, 1 to 1000000
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().sessions_per_principal,
+          value_parser = limit, help_heading = "Limits")]
+    max_sessions_per_principal: NonZeroU32,
     /// How many cores serve; without it, all of them
     #[arg(long, value_name = "NUMBER", value_parser = workers)]
     workers: Option<NonZeroUsize>,
@@ -197,6 +211,10 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         tls,
         access: args.access,
         insecure: args.insecure,
+        limits: Limits {
+            connections_per_address: args.max_connections_per_address,
+            sessions_per_principal: args.max_sessions_per_principal,
+        },
         workers: args.workers.unwrap_or(defaults.workers),
         drain: args.drain,
         log_format: args.log_format,
@@ -289,6 +307,13 @@ fn metrics_dependencies(text: &str) -> Result<MetricsDependencies, String> {
             None => Err("is neither off, all nor top-1 to top-10000".to_owned()),
         },
     }
+}
+
+fn limit(text: &str) -> Result<NonZeroU32, String> {
+    text.parse::<NonZeroU32>()
+        .ok()
+        .filter(|most| most.get() <= 1_000_000)
+        .ok_or_else(|| "must be 1 to 1000000".to_owned())
 }
 
 fn workers(text: &str) -> Result<NonZeroUsize, String> {

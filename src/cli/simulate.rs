@@ -32,7 +32,7 @@ Examples:
 
 Where the scenario has assertions, each is printed with the value found.
 
-Exit codes: 0 done, and every assertion holds; 1 one does not; 2 wrong use, or a scenario or policy that
+Exit codes: 0 done, and every assertion holds; 1 one does not; 2 wrong use, or a scenario or policy that \
 cannot be read.";
 
 /// A variable of its own: a plain `simulate` shows the scenario's published figures wherever
@@ -122,13 +122,47 @@ pub fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failure> {
     print(context, &results, &chosen.from);
     // The page comes last: what was found is not lost where it cannot be written.
     if let Some(path) = &args.report {
-        std::fs::write(path, report::html(&results, &chosen.from))
+        let again = again(context, args, named);
+        std::fs::write(path, report::html(&results, &chosen.from, &again))
             .map_err(|error| Failure::Usage(format!("--report {}: {error}", path.display())))?;
     }
     Ok(match results.all_hold() {
         true => Exit::Done,
         false => Exit::No,
     })
+}
+
+/// The command that finds the same: all that was said of it, wherever it was said.
+fn again(context: &Context, args: &SimulateArgs, named: &str) -> Vec<String> {
+    let strategies: Vec<_> = args.strategies.iter().map(|it| it.name()).collect();
+    let flags = [
+        ("--scenario", Some(named.to_owned())),
+        (
+            "--policies",
+            args.policies
+                .as_ref()
+                .map(|path| path.display().to_string()),
+        ),
+        ("--dependency", args.dependency.clone()),
+        (
+            "--namespace",
+            args.policies.is_some().then(|| context.namespace.clone()),
+        ),
+        (
+            "--strategy",
+            (!strategies.is_empty()).then(|| strategies.join(",")),
+        ),
+        ("--clients", args.clients.map(|clients| clients.to_string())),
+    ];
+    let sets = args.set.iter().map(|set| ("--set", Some(set.clone())));
+    let seeds = [
+        ("--seed", Some(args.seed.to_string())),
+        ("--seeds", (args.seeds > 1).then(|| args.seeds.to_string())),
+    ];
+    let said = flags.into_iter().chain(sets).chain(seeds);
+    let said = said.filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
+    let words = ["holdoff", "simulate"].map(str::to_owned);
+    words.into_iter().chain(said.flatten()).collect()
 }
 
 /// The results, and where the policy of `holdoff` is from.

@@ -45,10 +45,11 @@ pub fn with_environment(command: Command) -> Command {
         let Some(name) = arg.get_long().map(variable) else {
             return arg;
         };
-        if arg.get_env().is_some() || TAKEN.contains(&name.as_str()) {
-            return arg;
-        }
-        arg.env(name).hide_env_values(true)
+        let arg = match arg.get_env() {
+            None if !TAKEN.contains(&name.as_str()) => arg.env(name),
+            None | Some(_) => arg,
+        };
+        arg.hide_env_values(true)
     });
     for name in names(&command) {
         command = command.mut_subcommand(name, with_environment);

@@ -14,15 +14,21 @@ use super::{
     escape::escape,
     exit::{Exit, Failure},
     output::{self, Format, Ink, Tone},
-    span, words,
+    replicas, span, words,
 };
+
+mod numbers;
+#[cfg(test)]
+mod tests;
+
+pub use numbers::{budget, budget_short, calendar, denials, planned, refused_alone, reporters};
 
 const EXAMPLES: &str = "\
 Examples:
   holdoff status
   holdoff status payments
   holdoff status --prefix openai: --state open --all
-  holdoff status --output json | jq -r '.dependencies[] | select(.state != \"BREAKER_STATE_CLOSED\") | .name'
+  holdoff status --output json | jq -r '.dependencies[] | select(.failureRatio > 0.1) | .name'
 
 Exit codes: 0 shown (whatever the state), 1 no such dependency, 2 wrong use, 3 service unreachable.";
 
@@ -81,6 +87,7 @@ async fn one(context: &Context, connection: &Connection, name: String) -> Result
     let request = bounded(GetDependencyRequest {
         namespace: context.namespace.clone(),
         dependency: name,
+        follow: true,
     });
     let mut operator = connection.operator();
     let answer = connection.answer(operator.get_dependency(request)).await?;
@@ -130,12 +137,14 @@ async fn many(
     }
     output::print(&match context.format {
         Format::Json => output::json("ListDependenciesResponse", &page),
-        Format::Table => list(
-            context.ink,
-            &context.namespace,
-            jiff::Timestamp::now(),
-            page,
-        ),
+        Format::Table => {
+            let now = jiff::Timestamp::now();
+            let list = list(context.ink, &context.namespace, now, page);
+            match replicas::glance(context, connection).await? {
+                Some(replicas) => format!("{replicas} (holdoff replicas).\n{list}"),
+                None => list,
+            }
+        }
     });
     Ok(Exit::Done)
 }
@@ -163,7 +172,7 @@ pub fn list(
             state_word(d),
             span::human_or_dash(d.in_state_for.as_ref()),
             share(d.failure_ratio),
-            d.budget_left.to_string(),
+            budget_short(d),
             d.probes_out.to_string(),
             override_short(d),
             why(d),
@@ -250,7 +259,7 @@ pub fn card(ink: Ink, now: jiff::Timestamp, d: &Dependency) -> String {
         let began = began.map_or_else(|_| String::new(), |at| format!(", since {at}"));
         format!(", for {} now{began}", span::human(span))
     });
-    let lines = output::card(&[
+    let mut pairs = vec![
         ("why", escape(&d.detail).into_owned()),
         ("first probe in", span_or_empty(d.open_for.as_ref())),
         ("override", override_long(d)),
@@ -261,18 +270,10 @@ pub fn card(ink: Ink, now: jiff::Timestamp, d: &Dependency) -> String {
         ),
         ("slow", format!("{} of the last calls", share(d.slow_ratio))),
         ("towards a trip", share(d.suspicion)),
-        (
-            "retry budget",
-            format!(
-                "{} left; {} and {} in its window",
-                d.budget_left,
-                counted(d.first_attempts, "first attempt"),
-                match d.retries {
-                    1 => "1 retry".to_owned(),
-                    n => format!("{n} retries"),
-                }
-            ),
-        ),
+        ("retry budget", budget(d)),
+        ("planned", planned(d)),
+        ("calendar ahead", calendar(d)),
+        ("refused so far", denials(d)),
         (
             "out now",
             format!(
@@ -281,6 +282,7 @@ pub fn card(ink: Ink, now: jiff::Timestamp, d: &Dependency) -> String {
                 counted(d.permits_out, "permit")
             ),
         ),
+        ("refused alone", refused_alone(d)),
         ("health checks", checks(d)),
         ("opened", times(d.trips)),
         ("epoch", d.epoch.to_string()),
@@ -294,8 +296,13 @@ pub fn card(ink: Ink, now: jiff::Timestamp, d: &Dependency) -> String {
                 "none yet".to_owned()
             },
         ),
-    ]);
-    format!("{title}{since}\n{lines}")
+    ];
+    let heard = reporters(d);
+    pairs.extend(heard.into_iter().enumerate().map(|(at, line)| {
+        let label = if at == 0 { "reporters" } else { "" };
+        (label, line)
+    }));
+    format!("{title}{since}\n{}", output::card(&pairs))
 }
 
 /// Nothing where the policy plans no checks.
@@ -420,151 +427,5 @@ pub fn share(ratio: f64) -> String {
         format!("{percent:.0} %")
     } else {
         format!("{percent:.1} %")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use holdoff_client::proto::{CheckSummary, Override, OverrideKind};
-
-    use super::*;
-
-    fn wire(seconds: i64) -> Option<prost_types::Duration> {
-        Some(prost_types::Duration { seconds, nanos: 0 })
-    }
-
-    fn at() -> jiff::Timestamp {
-        jiff::Timestamp::from_second(1_796_066_143).unwrap()
-    }
-
-    fn open() -> Dependency {
-        Dependency {
-            namespace: "default".into(),
-            name: "payments".into(),
-            state: BreakerState::Open.into(),
-            epoch: 8,
-            in_state_for: wire(192),
-            open_for: wire(8),
-            detail: "12 of 20 calls failed".into(),
-            probes_out: 1,
-            budget_left: 4,
-            first_attempts: 100,
-            retries: 16,
-            failure_ratio: 0.6,
-            slow_ratio: 0.045,
-            suspicion: 1.0,
-            trips: 2,
-            live: true,
-            ..Default::default()
-        }
-    }
-
-    fn forced() -> Dependency {
-        Dependency {
-            name: "search\u{1b}[2J".into(),
-            state: BreakerState::ForcedOpen.into(),
-            in_state_for: wire(60),
-            r#override: Some(Override {
-                kind: OverrideKind::ForceOpen.into(),
-                owner: "alice".into(),
-                reason: "migration".into(),
-                expires_in: wire(540),
-                ..Default::default()
-            }),
-            detail: "forced by alice: migration".into(),
-            ..Default::default()
-        }
-    }
-
-    #[test]
-    fn the_table_shows_each_dependency_on_a_line() {
-        let page = ListDependenciesResponse {
-            dependencies: vec![forced(), open()],
-            next_page_token: "x".into(),
-        };
-        assert_eq!(
-            list(Ink::Plain, "default", at(), page),
-            "\
-default at 2026-11-30 19:15:43Z: the first 2 dependencies, 1 open, 1 forced-open.
-
-NAME             STATE        SINCE     FAILED  BUDGET  PROBES  OVERRIDE         WHY
-payments         open         3 m 12 s  60 %    4       1       -                12 of 20 calls failed
-search\\u{1b}[2J  forced-open  1 m       0 %     0       0       alice, 9 m left  forced by alice: migration
-The first 2 by name; there are more: --all shows them.
-"
-        );
-        assert_eq!(
-            list(
-                Ink::Plain,
-                "shop",
-                at(),
-                ListDependenciesResponse::default()
-            ),
-            "shop at 2026-11-30 19:15:43Z: no dependencies.\n"
-        );
-    }
-
-    fn checked(verdict: CheckVerdict) -> Dependency {
-        Dependency {
-            check: Some(CheckSummary {
-                period: wire(10),
-                checkers: 12,
-                running: 1,
-                verdict: verdict.into(),
-                age: wire(3),
-                failures_in_a_row: 3,
-                next_in: wire(2),
-            }),
-            ..open()
-        }
-    }
-
-    #[test]
-    fn health_checks_are_a_line_of_the_card_and_a_word_in_the_table_where_they_fail() {
-        let card_ = card(Ink::Plain, at(), &checked(CheckVerdict::Unhealthy));
-        let line = "  health checks   unhealthy; the last result 3.0 s ago, 3 failures in a row; \
-                    12 checkers every 10 s, 1 running, the next in 2.0 s\n";
-        assert!(card_.contains(line), "{card_}");
-        let unhealthy = checked(CheckVerdict::Unhealthy);
-        assert_eq!(why(&unhealthy), "health checks fail; 12 of 20 calls failed");
-        let healthy = checked(CheckVerdict::Healthy);
-        assert_eq!(why(&healthy), "12 of 20 calls failed");
-        let before = Dependency {
-            check: Some(CheckSummary {
-                period: wire(10),
-                verdict: CheckVerdict::Unknown.into(),
-                ..Default::default()
-            }),
-            ..open()
-        };
-        let card = card(Ink::Plain, at(), &before);
-        let line = "unknown; no result yet; 0 checkers every 10 s, 0 running\n";
-        assert!(card.contains(line), "{card}");
-    }
-
-    #[test]
-    fn the_card_says_all_that_is_known() {
-        assert_eq!(
-            card(Ink::Plain, at(), &open()),
-            "\
-payments is open, for 3 m 12 s now, since 2026-11-30 19:12:31Z
-  why             12 of 20 calls failed
-  first probe in  8.0 s
-  failed          60 % of the last calls
-  slow            4.5 % of the last calls
-  towards a trip  100 %
-  retry budget    4 left; 100 first attempts and 16 retries in its window
-  out now         1 probe, 0 permits
-  opened          2 times
-  epoch           8
-  namespace       default
-"
-        );
-        let card = card(Ink::Plain, at(), &forced());
-        assert!(
-            card.contains("override        forced open by alice: migration (9 m left)\n"),
-            "{card}"
-        );
-        assert!(!card.contains('\u{1b}'));
     }
 }

@@ -56,15 +56,75 @@ fn every_flag_has_a_variable_and_none_that_kubernetes_sets() {
 #[test]
 fn every_command_has_examples_and_exit_codes_in_its_help() {
     each_command(&command(), &mut |command| {
-        if command.has_subcommands() && command.get_after_help().is_none() {
-            panic!("{}: no help after the commands", command.get_name());
-        }
         let help = command.get_after_help().map(ToString::to_string);
-        if let Some(help) = help {
-            assert!(help.contains("Exit codes: "), "{}", command.get_name());
-            assert!(help.contains("xample") || command.get_name() == "holdoff");
+        let help = help.unwrap_or_else(|| panic!("{}: no help after it", command.get_name()));
+        assert!(help.contains("Exit codes: "), "{}", command.get_name());
+        assert!(help.contains("xample") || command.get_name() == "holdoff");
+    });
+}
+
+/// The parser breaks lines for the terminal that there is; a line broken by hand is broken twice.
+#[test]
+fn help_is_wrapped_by_the_terminal_and_its_examples_fit() {
+    each_command(&command(), &mut |command| {
+        let help = command.get_after_help().map(ToString::to_string);
+        let help = help.unwrap_or_default();
+        let lines: Vec<&str> = help.lines().collect();
+        for pair in lines.windows(2) {
+            let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+            assert!(!(is_prose(pair[0]) && is_prose(pair[1])), "{pair:?}");
+        }
+        for line in lines.iter().filter(|line| line.starts_with(' ')) {
+            assert!(line.chars().count() <= 100, "{line}");
         }
     });
+}
+
+#[test]
+fn help_shows_no_value_of_the_environment() {
+    each_command(&command(), &mut |command| {
+        for arg in command
+            .get_arguments()
+            .filter(|arg| arg.get_env().is_some())
+        {
+            assert!(arg.is_hide_env_values_set(), "{}", arg.get_id());
+        }
+    });
+}
+
+#[test]
+fn what_apply_is_told_on_the_command_line_wins_over_what_is_known_from_elsewhere() {
+    let shown = |file: &str, line: &str| {
+        let command = match file {
+            "" => command(),
+            file => with_file(file).unwrap(),
+        };
+        let matches = command.try_get_matches_from(line.split(' ')).unwrap();
+        let mut cli = Cli::from_arg_matches(&matches).unwrap();
+        let Command::Policy(policy) = &mut cli.command else {
+            panic!("{line}")
+        };
+        policy.settle(matches.subcommand().unwrap().1)?;
+        Ok::<_, Failure>(format!("{policy:?}"))
+    };
+    let (files, one) = ("policies: p.yaml", "name: d\n    file: f.yaml");
+    let file = |known: &str| format!("policy:\n  apply:\n    {known}\n");
+    let taken = shown(&file(files), "holdoff policy apply --name d --file f.yaml").unwrap();
+    assert!(taken.contains("policies: None"), "{taken}");
+    let taken = shown(&file(one), "holdoff policy apply --policies p.yaml").unwrap();
+    assert!(taken.contains("file: None"), "{taken}");
+    for (known, line) in [
+        ("", "holdoff policy apply"),
+        ("", "holdoff policy apply --name d"),
+        ("", "holdoff policy apply --file f.yaml"),
+        ("", "holdoff policy apply --policies p --name d --file f"),
+        (
+            &*file(&format!("{files}\n    {one}")),
+            "holdoff policy apply",
+        ),
+    ] {
+        assert_eq!(shown(known, line).unwrap_err().code(), 2, "{line}");
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ Examples:
   holdoff token new --name ada --grant '*=operator' --expires-in 30d
   holdoff token new --name checkout --grant default=client --output json
 
-The token is shown once. What is printed below it goes into the file that `holdoff serve --access`
+The token is shown once. What is printed below it goes into the file that `holdoff serve --access` \
 names; to rotate, add the new secret beside the old one, and remove that later.
 
 Exit codes: 0 printed, 2 wrong use.";

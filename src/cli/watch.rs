@@ -37,7 +37,7 @@ Examples:
 
 `?` shows the keys. It stays where the service goes away, says STALE, and goes on when it is back.
 
-Exit codes: 0 ended by q, Ctrl-C, SIGTERM or SIGHUP; 1 refused; 2 wrong use; 3 service unreachable at the
+Exit codes: 0 ended by q, Ctrl-C, SIGTERM or SIGHUP; 1 refused; 2 wrong use; 3 service unreachable at the \
 start, or gone where lines are printed.";
 
 /// Shows the fleet live, full-screen.

@@ -17,12 +17,16 @@
 //! A replica that was behind (a machine that slept, a start) catches up with the latest time
 //! that any replica has told: time that has been seen by anyone has been.
 //!
+//! Every decision reads this clock, so reading writes nothing: a look counts `changes` up before and
+//! after it, and who has read across one reads again. The time of a clock that is put back is kept
+//! as the least that is told from then on.
+//!
 //! Why not the store's time as it comes: it is the wall clock of a machine, and one that is set
 //! back would keep breakers open for as long.
 
 use std::sync::{
     Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicI64, AtomicU64, Ordering, fence},
 };
 
 use holdoff_decision::{Nanos, Time};
@@ -30,14 +34,21 @@ use holdoff_decision::{Nanos, Time};
 /// What a look may differ by without a step: more than any answer may take.
 const TOLERANCE: i128 = 50_000_000;
 
+/// A processor may read its clock so much later than the program says.
+const REORDERED: Nanos = Nanos(1_000);
+
 /// See the module.
 #[derive(Debug)]
 pub struct FleetClock {
     own: OwnClock,
-    /// Fleet time less own time; `None` before the first look.
-    offset: Mutex<Option<i128>>,
-    /// The latest time that was told.
-    latest: AtomicU64,
+    /// Odd while a look changes the two below.
+    changes: AtomicU64,
+    /// Fleet time less own time.
+    offset: AtomicI64,
+    /// No earlier time is told.
+    least: AtomicU64,
+    /// Whether there was a first look. Held by who changes anything.
+    has_looked: Mutex<bool>,
 }
 
 /// A monotonic clock of this process.
@@ -45,6 +56,10 @@ pub struct FleetClock {
 enum OwnClock {
     Monotonic(quanta::Instant),
     Manual(std::sync::Arc<AtomicU64>),
+    /// The runtime's, which may be paused; since then.
+    Runtime(tokio::time::Instant),
+    /// Moved by a test for all replicas at once; no look changes it.
+    Common(std::sync::Arc<AtomicU64>),
 }
 
 /// One look at the store's clock; `sent` and `received` by the replica's own.
@@ -75,11 +90,23 @@ impl FleetClock {
         Self::of(OwnClock::Manual(own))
     }
 
+    /// By the clock of the runtime, which a test or a simulation may have paused.
+    pub fn of_runtime() -> Self {
+        Self::of(OwnClock::Runtime(super::instant()))
+    }
+
+    /// The same for all replicas that have it, and moved by a test alone.
+    pub fn common(time: std::sync::Arc<AtomicU64>) -> Self {
+        Self::of(OwnClock::Common(time))
+    }
+
     fn of(own: OwnClock) -> Self {
         Self {
             own,
-            offset: Mutex::new(None),
-            latest: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
+            offset: AtomicI64::new(0),
+            least: AtomicU64::new(0),
+            has_looked: Mutex::new(false),
         }
     }
 
@@ -87,16 +114,44 @@ impl FleetClock {
     pub fn own(&self) -> Time {
         match &self.own {
             OwnClock::Monotonic(started) => Time::ORIGIN + Nanos::from(started.elapsed()),
-            OwnClock::Manual(now) => Time(now.load(Ordering::Relaxed)),
+            OwnClock::Manual(now) | OwnClock::Common(now) => Time(now.load(Ordering::Relaxed)),
+            OwnClock::Runtime(began) => Time::ORIGIN + Nanos::from(began.elapsed()),
         }
     }
 
     /// The fleet's time; never less than it was before.
     pub fn now(&self) -> Time {
-        let offset = *self.offset.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = at(self.own(), offset.unwrap_or(0));
-        let before = self.latest.fetch_max(now.0, Ordering::Relaxed);
-        Time(before.max(now.0))
+        loop {
+            let before = self.changes.load(Ordering::Acquire);
+            let now = self.told_at(self.own());
+            fence(Ordering::Acquire);
+            if before.is_multiple_of(2) && self.changes.load(Ordering::Relaxed) == before {
+                return now;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn told_at(&self, own: Time) -> Time {
+        let least = self.least.load(Ordering::Relaxed);
+        let now = at(own, i128::from(self.offset.load(Ordering::Relaxed)));
+        Time(least.max(now.0))
+    }
+
+    /// Called by one at a time.
+    fn change_offset(&self, offset: i128) {
+        let bounds = (i128::from(i64::MIN), i128::from(i64::MAX));
+        let offset = offset.clamp(bounds.0, bounds.1) as i64;
+        if offset == self.offset.load(Ordering::Relaxed) {
+            return;
+        }
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+        // Whoever is not told to read again has read before, but for what a processor reorders.
+        let told = self.told_at(self.own()) + REORDERED;
+        self.least.store(told.0, Ordering::Relaxed);
+        self.offset.store(offset, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     /// Takes what a look says, and gives what is to be kept of it.
@@ -107,13 +162,17 @@ impl FleetClock {
             fleet - i128::from(look.sent.0),
         );
         let mut skew = i128::from(look.kept.skew);
+        if let OwnClock::Common(_) = self.own {
+            let latest = self.now();
+            return Kept { skew: 0, latest };
+        }
         {
-            let mut offset = self.offset.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut has_looked = (self.has_looked.lock()).unwrap_or_else(PoisonError::into_inner);
             // Somebody has told a later time: it has been.
             let caught_up = i128::from(look.kept.latest.0) - i128::from(look.received.0);
-            let before = match *offset {
-                Some(offset) => offset.max(caught_up),
-                None => low.max(caught_up),
+            let before = match std::mem::replace(&mut *has_looked, true) {
+                true => i128::from(self.offset.load(Ordering::Relaxed)).max(caught_up),
+                false => low.max(caught_up),
             };
             let now = match (low - before, high - before) {
                 (ahead, _) if ahead > TOLERANCE => {
@@ -128,7 +187,7 @@ impl FleetClock {
                 (_, behind) if behind < 0 => high,
                 _ => before,
             };
-            *offset = Some(now);
+            self.change_offset(now);
         }
         Kept {
             skew: i64::try_from(skew).unwrap_or_default(),

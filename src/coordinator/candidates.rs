@@ -11,13 +11,12 @@ use std::{
 use holdoff_decision::{Policy, State};
 
 use super::{
-    Actor, Coordinator, EventKind, Refusal,
-    operators::{load, without},
-    policies::InForce,
+    Actor, Coordinator, EventKind, Refusal, altering::Alteration, operators::without,
+    policies::InForce, put::PutPolicies,
 };
 use crate::{
     candidate::{Numbers, Shadow},
-    durable::{self, Change, Restored, StoredPolicy},
+    durable::{self, Change, StoredPolicy},
     policy::{EntryView, Finding, Overlay, PolicySet, Source},
     store::Store,
 };
@@ -101,7 +100,7 @@ impl Candidate {
         applies.then(|| Arc::clone(settings.resolve(dependency).0))
     }
 
-    fn is(&self, namespace: &str, name: &str) -> bool {
+    pub(super) fn is(&self, namespace: &str, name: &str) -> bool {
         self.namespace == namespace && self.name == name
     }
 
@@ -138,21 +137,20 @@ impl InForce {
 
     fn find(&self, namespace: &str, name: &str) -> Result<Arc<Candidate>, Refusal> {
         let found = self.candidates.iter().find(|it| it.is(namespace, name));
-        found.cloned().ok_or_else(|| Refusal::UnknownCandidate {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        })
-    }
-
-    fn others(&self, namespace: &str, name: &str) -> Vec<Arc<Candidate>> {
-        let others = self.candidates.iter().filter(|it| !it.is(namespace, name));
-        others.cloned().collect()
+        found.cloned().ok_or_else(|| unknown(namespace, name))
     }
 }
 
-/// Those of the run before, not yet laid on anything.
-pub(super) fn restored(state: &Restored) -> Vec<Arc<Candidate>> {
-    let candidates = state.candidates.iter().zip(0..);
+fn unknown(namespace: &str, name: &str) -> Refusal {
+    Refusal::UnknownCandidate {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+/// Those that a replica begins with, not yet laid on anything.
+pub(super) fn begun(put: &PutPolicies) -> Vec<Arc<Candidate>> {
+    let candidates = put.candidates.iter().zip(0..);
     candidates
         .map(|((key, stored), number)| {
             Arc::new(Candidate::new(
@@ -181,9 +179,11 @@ impl<S: Store> Coordinator<S> {
         if !self.policies.has_namespace(namespace) {
             return Err(Refusal::UnknownNamespace(namespace.to_owned()));
         }
-        let in_force = self.policies.in_force();
-        let mut candidates = in_force.others(namespace, name);
-        if candidates.len() >= CANDIDATES_MAX {
+        Box::pin(self.catch_up()).await?;
+        let key = durable::Key::new(namespace, name);
+        let put = self.put();
+        let others = put.candidates.keys().filter(|other| **other != key);
+        if others.count() >= CANDIDATES_MAX {
             return Err(Refusal::TooManyCandidates(CANDIDATES_MAX));
         }
         let stored = StoredPolicy {
@@ -191,20 +191,20 @@ impl<S: Store> Coordinator<S> {
             owner: actor.owner.to_owned(),
             put_at: self.clock.wall(),
         };
-        let number = self.candidates.fetch_add(1, Ordering::Relaxed);
-        let candidate = Candidate::new(number, namespace, name, stored.clone());
-        candidates.push(Arc::new(candidate));
-        let next = self
-            .reloaded(&in_force, in_force.overlays.clone(), candidates)
-            .await?;
-        let put = next.find(namespace, name)?;
-        if let Err(findings) = &put.set {
-            return Err(Refusal::BadPolicy(findings.clone()));
-        }
-        let change = Change::PutCandidate(durable::Key::new(namespace, name), stored);
-        self.commit(change, "PutCandidate", namespace, name, actor, document)
-            .await?;
-        self.exchange(next);
+        let put = Alteration {
+            change: Change::PutCandidate(key, stored),
+            action: "PutCandidate",
+            namespace,
+            name,
+            actor,
+            what: document,
+        };
+        let check = |next: &InForce| match &next.find(namespace, name)?.set {
+            Ok(_) => Ok(()),
+            Err(findings) => Err(Refusal::BadPolicy(findings.clone())),
+        };
+        Box::pin(self.alter(&put, check)).await?;
+        let put = self.policies.in_force().find(namespace, name)?;
         self.hand_over(self.event(EventKind::CandidatePut, namespace, name, actor));
         Ok(self.tried(&put))
     }
@@ -221,23 +221,23 @@ impl<S: Store> Coordinator<S> {
         actor: Actor<'_>,
     ) -> Result<(EntryView, Tried), Refusal> {
         let _one_at_a_time = self.changing.lock().await;
-        let in_force = self.policies.in_force();
-        let candidate = in_force.find(namespace, name)?;
-        let mut overlays = without(&in_force.overlays, namespace, name);
-        overlays.push(candidate.overlay());
-        let others = in_force.others(namespace, name);
-        let next = self.reloaded(&in_force, overlays, others).await?;
+        Box::pin(self.catch_up()).await?;
+        let candidate = self.policies.in_force().find(namespace, name)?;
         let stored = StoredPolicy {
             owner: actor.owner.to_owned(),
             put_at: self.clock.wall(),
             ..candidate.stored.clone()
         };
-        let document = candidate.stored.document.as_str();
-        let change = Change::PromoteCandidate(durable::Key::new(namespace, name), stored);
-        self.commit(change, "PromoteCandidate", namespace, name, actor, document)
-            .await?;
+        let promote = Alteration {
+            change: Change::PromoteCandidate(durable::Key::new(namespace, name), stored),
+            action: "PromoteCandidate",
+            namespace,
+            name,
+            actor,
+            what: &candidate.stored.document,
+        };
         let last = self.tried(&candidate);
-        self.exchange(next);
+        Box::pin(self.alter(&promote, |_| Ok(()))).await?;
         self.hand_over(self.event(EventKind::CandidatePromoted, namespace, name, actor));
         Ok((self.entry(namespace, name)?, last))
     }
@@ -253,16 +253,20 @@ impl<S: Store> Coordinator<S> {
         actor: Actor<'_>,
     ) -> Result<(), Refusal> {
         let _one_at_a_time = self.changing.lock().await;
-        let in_force = self.policies.in_force();
-        in_force.find(namespace, name)?;
-        let others = in_force.others(namespace, name);
-        let next = self
-            .reloaded(&in_force, in_force.overlays.clone(), others)
-            .await?;
-        let change = Change::DeleteCandidate(durable::Key::new(namespace, name));
-        self.commit(change, "DeleteCandidate", namespace, name, actor, "drop")
-            .await?;
-        self.exchange(next);
+        Box::pin(self.catch_up()).await?;
+        let key = durable::Key::new(namespace, name);
+        if !self.put().candidates.contains_key(&key) {
+            return Err(unknown(namespace, name));
+        }
+        let drop = Alteration {
+            change: Change::DeleteCandidate(key),
+            action: "DeleteCandidate",
+            namespace,
+            name,
+            actor,
+            what: "drop",
+        };
+        Box::pin(self.alter(&drop, |_| Ok(()))).await?;
         self.hand_over(self.event(EventKind::CandidateDropped, namespace, name, actor));
         Ok(())
     }
@@ -321,14 +325,9 @@ impl<S: Store> Coordinator<S> {
         Ok((self.tried(&candidate), most.into_values().collect()))
     }
 
-    async fn reloaded(
-        &self,
-        in_force: &InForce,
-        overlays: Vec<Overlay>,
-        candidates: Vec<Arc<Candidate>>,
-    ) -> Result<InForce, Refusal> {
-        let loaded = load(in_force.sources.clone(), overlays, candidates).await;
-        loaded.map_err(Refusal::BadPolicy)
+    pub(super) fn new_candidate(&self, key: &durable::Key, stored: &StoredPolicy) -> Candidate {
+        let number = self.candidates.fetch_add(1, Ordering::Relaxed);
+        Candidate::new(number, &key.namespace, &key.name, stored.clone())
     }
 
     /// Costs as much as there are dependencies.

@@ -164,6 +164,7 @@ impl<S: Store> Coordinator<S> {
             epoch: slot.record.breaker.epoch,
             detail,
             owner: String::new(),
+            teller: Default::default(),
         });
         self.watchers.changed(id, &slot.name);
     }

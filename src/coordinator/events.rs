@@ -2,14 +2,19 @@
 //!
 //! An event is published when what it tells is durable, so nobody acts on a trip that a crash
 //! would undo. Until then it waits in the outbox, which is bounded as everything here.
+//!
+//! Where a store is shared the fleet numbers events, and they are published as they come back
+//! from it (`happened`): every replica publishes the same, in one order. While the store is away a
+//! replica shows its own without numbers.
 
 use std::{
     collections::VecDeque,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::SystemTime,
 };
 
 use holdoff_decision::{State, breaker::Cause, evidence::News, policy::Mode, record::Change};
+use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, broadcast};
 
 use super::Who;
@@ -35,10 +40,29 @@ pub struct Event {
     pub epoch: u64,
     pub detail: String,
     pub owner: String,
+    pub teller: Teller,
+}
+
+/// Who tells of it. Zeros where no store is shared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Teller {
+    /// Its number.
+    pub replica: u16,
+    /// The run of that replica, and the run's own number of the event.
+    pub run: u64,
+    pub number: u64,
+}
+
+impl Event {
+    /// Whether the fleet has not heard of it yet: it has no place in the order of all.
+    pub fn is_pending(&self) -> bool {
+        self.sequence == 0
+    }
 }
 
 /// What happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EventKind {
     Tripped,
     Probing,
@@ -74,13 +98,29 @@ pub enum EventKind {
 pub struct Events {
     outbox: Mutex<VecDeque<Event>>,
     handed_over: Notify,
+    unsent: Mutex<Unsent>,
     kept: Mutex<Kept>,
     listeners: broadcast::Sender<Event>,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
+    /// The number of the newest event.
     newest: u64,
+    /// Rises with whatever changes here.
+    version: u64,
+    events: VecDeque<Event>,
+    /// Of this replica alone so far: the store is away.
+    pending: VecDeque<Event>,
+    /// Of this run's own numbers the highest that came back from the store.
+    heard_own: u64,
+}
+
+/// What happened here and the fleet has not been told for sure.
+#[derive(Debug, Default)]
+struct Unsent {
+    /// Numbers that were given.
+    given: u64,
     events: VecDeque<Event>,
 }
 
@@ -89,6 +129,7 @@ impl Default for Events {
         Self {
             outbox: Mutex::default(),
             handed_over: Notify::new(),
+            unsent: Mutex::default(),
             kept: Mutex::default(),
             listeners: broadcast::Sender::new(BEHIND_MAX),
         }
@@ -110,10 +151,7 @@ impl Events {
     /// Waits until something was handed over, and takes all of it.
     pub async fn handed_over(&self) -> Vec<Event> {
         loop {
-            let waiting: Vec<Event> = {
-                let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
-                outbox.drain(..).collect()
-            };
+            let waiting = self.taken();
             if !waiting.is_empty() {
                 return waiting;
             }
@@ -121,25 +159,119 @@ impl Events {
         }
     }
 
+    /// What was handed over.
+    pub fn taken(&self) -> Vec<Event> {
+        let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
+        outbox.drain(..).collect()
+    }
+
     /// Numbers events, remembers them and tells the listeners.
     pub fn publish(&self, events: Vec<Event>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept();
         for mut event in events {
-            kept.newest += 1;
-            event.sequence = kept.newest;
-            if kept.events.len() >= KEPT {
-                kept.events.pop_front();
-            }
-            kept.events.push_back(event.clone());
+            event.sequence = kept.newest + 1;
+            kept.keep(event.clone());
             // Nobody listens: that is no failure.
             let _ = self.listeners.send(event);
         }
     }
 
-    /// The number of the newest event; 0: there was none.
+    /// Events of this replica, to be told to the fleet. Returns how many were lost, since too
+    /// many wait.
+    pub fn queue(&self, (replica, run): (u16, u64), events: Vec<Event>) -> usize {
+        let mut unsent = self.unsent();
+        for mut event in events {
+            unsent.given += 1;
+            event.teller = Teller {
+                replica,
+                run,
+                number: unsent.given,
+            };
+            unsent.events.push_back(event);
+        }
+        let lost = unsent.events.len().saturating_sub(KEPT);
+        unsent.events.drain(..lost);
+        lost
+    }
+
+    /// The oldest that the fleet has not been told.
+    pub fn unsent_first(&self, most: usize) -> Vec<Event> {
+        self.unsent().events.iter().take(most).cloned().collect()
+    }
+
+    pub fn has_unsent(&self) -> bool {
+        !self.unsent().events.is_empty()
+    }
+
+    /// The fleet has been told of this run's events up to this own number.
+    pub fn sent(&self, number: u64) {
+        let mut unsent = self.unsent();
+        unsent.events.retain(|event| event.teller.number > number);
+    }
+
+    /// What waits for the store is shown here meanwhile, once.
+    pub fn publish_pending(&self) {
+        let unsent = self.unsent();
+        let mut kept = self.kept();
+        let shown = kept.pending.back().map_or(0, |event| event.teller.number);
+        let from = shown.max(kept.heard_own);
+        for event in unsent.events.iter().filter(|it| it.teller.number > from) {
+            kept.version += 1;
+            if kept.pending.len() >= KEPT {
+                kept.pending.pop_front();
+            }
+            kept.pending.push_back(event.clone());
+            // Nobody listens: that is no failure.
+            let _ = self.listeners.send(event.clone());
+        }
+    }
+
+    /// Takes events as the fleet has numbered them, up to the number `newest`. What this `run`
+    /// has shown already is shown no second time.
+    pub fn publish_numbered(&self, run: u64, newest: u64, events: Vec<Event>) {
+        let mut kept = self.kept();
+        for event in events {
+            if event.sequence <= kept.newest {
+                continue;
+            }
+            let mut is_shown = false;
+            if event.teller.run == run {
+                kept.heard_own = kept.heard_own.max(event.teller.number);
+                let number = event.teller.number;
+                let before = kept.pending.len();
+                kept.pending.retain(|it| it.teller.number != number);
+                is_shown = kept.pending.len() != before;
+            }
+            kept.keep(event.clone());
+            if !is_shown {
+                // Nobody listens: that is no failure.
+                let _ = self.listeners.send(event);
+            }
+        }
+        kept.newest = kept.newest.max(newest);
+    }
+
+    /// The store has lost what happened: its numbers may begin anew.
+    pub fn begin_numbers_anew(&self) {
+        self.kept().newest = 0;
+    }
+
+    /// The number of the newest event that has one; 0: there was none.
+    pub fn newest_number(&self) -> u64 {
+        self.kept().newest
+    }
+
+    /// Rises with whatever is remembered.
     pub fn newest(&self) -> u64 {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.newest
+        self.kept().version
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unsent(&self) -> MutexGuard<'_, Unsent> {
+        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The remembered events that `wanted` names, oldest first, and what comes after them.
@@ -147,14 +279,26 @@ impl Events {
         &self,
         wanted: impl Fn(&Event) -> bool,
     ) -> (Vec<Event>, broadcast::Receiver<Event>) {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept();
         let past = kept
             .events
             .iter()
+            .chain(&kept.pending)
             .filter(|event| wanted(event))
             .cloned()
             .collect();
         (past, self.listeners.subscribe())
+    }
+}
+
+impl Kept {
+    fn keep(&mut self, event: Event) {
+        self.newest = event.sequence;
+        self.version += 1;
+        if self.events.len() >= KEPT {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
     }
 }
 
@@ -225,6 +369,7 @@ pub(super) fn of_change(slot: &Slot, change: Change, who: Who<'_>, time: SystemT
         epoch,
         detail,
         owner,
+        teller: Teller::default(),
     }
 }
 

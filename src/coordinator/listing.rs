@@ -11,10 +11,11 @@ use holdoff_decision::{
     check::{Checks, Summary},
     record::{Context, Override, Sample},
     view::{View, view},
+    window::Counts,
 };
 
 use super::{Coordinator, Key, Refusal, Watcher};
-use crate::store::{Slot, Store, StoreError, by_here};
+use crate::store::{Denied, Slot, Store, StoreError, by_here};
 
 /// One dependency, as of now.
 #[derive(Clone, Debug)]
@@ -27,11 +28,32 @@ pub struct Shown {
     pub live: bool,
     /// `None`: its policy plans no health checks.
     pub check: Option<ShownCheck>,
+    /// What was denied, where anything was.
+    pub denied: Option<Box<Denied>>,
     /// Sessions that follow its state.
     pub followers: u32,
     /// The window of its budget.
     pub budget_ttl: Nanos,
     pub now: Time,
+}
+
+impl Shown {
+    /// Share of the calls that failed, 0 to 1: of the window, or of the last outcomes where the
+    /// detector has none.
+    pub fn failing(&self) -> f64 {
+        match self.view.counts {
+            Counts { calls: 0, .. } => f64::from(self.view.failing),
+            counts => f64::from(counts.failures) / f64::from(counts.calls),
+        }
+    }
+
+    /// Share of the calls of the window that were slow, 0 to 1.
+    pub fn slow(&self) -> f64 {
+        match self.view.counts {
+            Counts { calls: 0, .. } => 0.0,
+            counts => f64::from(counts.slow) / f64::from(counts.calls),
+        }
+    }
 }
 
 /// The health checks of a dependency.
@@ -165,6 +187,7 @@ impl<S: Store> Coordinator<S> {
             order: None,
             live: false,
             check: shown_check(policy, None, context.now),
+            denied: None,
             followers: 0,
             budget_ttl: policy.budget.ttl,
             now: context.now,
@@ -220,6 +243,7 @@ pub(super) fn shown(slot: &Slot, context: &Context) -> Shown {
         order: slot.record.order_at(context.now).cloned(),
         live: true,
         check: shown_check(&slot.policy, slot.checks(), context.now),
+        denied: slot.denied().map(|denied| Box::new(denied.clone())),
         followers: 0,
         budget_ttl: slot.policy.budget.ttl,
         now: context.now,

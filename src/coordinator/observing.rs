@@ -193,5 +193,6 @@ fn tripped(slot: &Slot, opening: &Opening) -> Event {
         epoch: slot.record.breaker.epoch,
         detail: format!("the candidate would have opened: {}", opening.cause),
         owner: String::new(),
+        teller: Default::default(),
     }
 }

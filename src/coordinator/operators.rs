@@ -11,8 +11,9 @@ use holdoff_decision::{
 };
 
 use super::{
-    Actor, Coordinator, Event, EventKind, Key, Refusal, Shown, Who, candidates::Candidate,
-    checked_policy::not_checked, observing::Ordered, policies::InForce,
+    Actor, Coordinator, Event, EventKind, Key, Refusal, Shown, Who, altering::Alteration,
+    candidates::Candidate, checked_policy::not_checked, events::Teller, observing::Ordered,
+    policies::InForce,
 };
 use crate::{
     durable::{self, AuditEntry, AuditRecord, Change, DurableError, StoredPolicy, TimeLeft},
@@ -185,29 +186,21 @@ impl<S: Store> Coordinator<S> {
         if !self.policies.has_namespace(namespace) {
             return Err(Refusal::UnknownNamespace(namespace.to_owned()));
         }
-        let in_force = self.policies.in_force();
-        let mut overlays = without(&in_force.overlays, namespace, name);
-        overlays.push(Overlay {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            text: document.to_owned(),
-        });
-        let next = load(
-            in_force.sources.clone(),
-            overlays,
-            in_force.candidates.clone(),
-        )
-        .await
-        .map_err(Refusal::BadPolicy)?;
+        Box::pin(self.catch_up()).await?;
         let stored = StoredPolicy {
             document: document.to_owned(),
             owner: actor.owner.to_owned(),
             put_at: self.clock.wall(),
         };
-        let change = Change::PutPolicy(durable::Key::new(namespace, name), stored);
-        self.commit(change, "PutPolicy", namespace, name, actor, document)
-            .await?;
-        self.exchange(next);
+        let put = Alteration {
+            change: Change::PutPolicy(durable::Key::new(namespace, name), stored),
+            action: "PutPolicy",
+            namespace,
+            name,
+            actor,
+            what: document,
+        };
+        Box::pin(self.alter(&put, |_| Ok(()))).await?;
         self.hand_over(self.event(EventKind::PolicyPut, namespace, name, actor));
         self.entry(namespace, name)
     }
@@ -223,22 +216,20 @@ impl<S: Store> Coordinator<S> {
         actor: Actor<'_>,
     ) -> Result<(), Refusal> {
         let _one_at_a_time = self.changing.lock().await;
-        let in_force = self.policies.in_force();
-        let overlays = without(&in_force.overlays, namespace, name);
-        if overlays.len() == in_force.overlays.len() {
+        Box::pin(self.catch_up()).await?;
+        let key = durable::Key::new(namespace, name);
+        if !self.put().policies.contains_key(&key) {
             return Err(unknown_policy(namespace, name));
         }
-        let next = load(
-            in_force.sources.clone(),
-            overlays,
-            in_force.candidates.clone(),
-        )
-        .await
-        .map_err(Refusal::BadPolicy)?;
-        let change = Change::DeletePolicy(durable::Key::new(namespace, name));
-        self.commit(change, "DeletePolicy", namespace, name, actor, "delete")
-            .await?;
-        self.exchange(next);
+        let delete = Alteration {
+            change: Change::DeletePolicy(key),
+            action: "DeletePolicy",
+            namespace,
+            name,
+            actor,
+            what: "delete",
+        };
+        Box::pin(self.alter(&delete, |_| Ok(()))).await?;
         self.hand_over(self.event(EventKind::PolicyDeleted, namespace, name, actor));
         Ok(())
     }
@@ -247,15 +238,9 @@ impl<S: Store> Coordinator<S> {
     pub async fn reload(&self, reading: Reading) {
         let _one_at_a_time = self.changing.lock().await;
         let in_force = self.policies.in_force();
+        let put = self.put();
         let loaded = match reading {
-            Ok(sources) => {
-                load(
-                    sources,
-                    in_force.overlays.clone(),
-                    in_force.candidates.clone(),
-                )
-                .await
-            }
+            Ok(sources) => self.loaded(&put, sources).await,
             Err(findings) => Err(findings),
         };
         let nobody = Actor {
@@ -265,6 +250,7 @@ impl<S: Store> Coordinator<S> {
         let (kind, result, detail) = match loaded {
             Ok(next) => {
                 let changes = crate::policy::diff(&in_force.set, &next.set).len();
+                self.known().refused = None;
                 self.exchange(next);
                 (
                     EventKind::PoliciesReloaded,
@@ -433,6 +419,7 @@ impl<S: Store> Coordinator<S> {
             epoch: 0,
             detail: actor.reason.to_owned(),
             owner: actor.owner.to_owned(),
+            teller: Teller::default(),
         }
     }
 }
@@ -471,7 +458,7 @@ fn unknown_policy(namespace: &str, name: &str) -> Refusal {
     }
 }
 
-fn first_of(findings: &[Finding]) -> String {
+pub(super) fn first_of(findings: &[Finding]) -> String {
     match findings {
         [] => "no reason is known".to_owned(),
         [one] => one.to_string(),

@@ -7,7 +7,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use holdoff_decision::{Nanos, State, Time, view};
 
-use super::{Coordinator, Key, Refusal, Shown, listing};
+use super::{Coordinator, Key, Refusal, Reporter, Shown, listing};
 use crate::store::{Store, StoreError, by_here};
 
 /// What is known of a record without a closer look.
@@ -19,6 +19,18 @@ pub struct Glance<'a> {
     pub touched: Time,
     /// The dependency asked its callers to wait, until now or later.
     pub held: bool,
+}
+
+/// What is counted of a dependency while it is followed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Detail {
+    pub now: Time,
+    /// Since when.
+    pub since: Time,
+    /// The latest first.
+    pub reporters: Vec<Reporter>,
+    /// `None`: nothing is planned.
+    pub ahead: Option<Ahead>,
 }
 
 /// The calendar of a dependency from now on, in parts.
@@ -103,6 +115,22 @@ impl<S: Store> Coordinator<S> {
             }
         });
         names.into_iter().collect()
+    }
+
+    /// Follows a dependency from now on, and shows what was counted so far.
+    pub async fn follow(&self, key: Key<'_>, parts: usize) -> Detail {
+        self.histories.want(self, key);
+        let counted = self.histories.counted(key);
+        let ahead = self.planned(key, parts).await;
+        let now = self.clock.now();
+        let (since, reporters) =
+            counted.map_or_else(|| (now, Vec::new()), |it| (it.since, it.reporters));
+        Detail {
+            now,
+            since,
+            reporters,
+            ahead: ahead.filter(|ahead| ahead.planned.iter().any(|count| *count > 0)),
+        }
     }
 
     /// The calendar of a dependency over its policy's horizon; `None`: it has none, or nothing

@@ -397,8 +397,8 @@ impl<S: Store> Coordinator<S> {
 }
 
 fn count_denial(slot: &mut Slot, answer: &Answer) {
-    if answer.verdict.is_err() {
-        slot.notes.add_denial();
+    if let Err(denial) = &answer.verdict {
+        slot.note_denial(denial.reason);
     }
 }
 

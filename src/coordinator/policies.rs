@@ -28,7 +28,6 @@ pub struct Policies {
 pub struct InForce {
     pub set: PolicySet,
     pub sources: Vec<Source>,
-    pub overlays: Vec<Overlay>,
     pub candidates: Vec<Arc<Candidate>>,
 }
 
@@ -109,7 +108,6 @@ impl InForce {
             candidates: candidates.into_iter().map(laid).collect(),
             set,
             sources,
-            overlays,
         })
     }
 

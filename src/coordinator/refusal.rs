@@ -39,6 +39,9 @@ pub enum Refusal {
     },
     #[error("the policy is refused: {}", joined(.0))]
     BadPolicy(Vec<Finding>),
+    /// Somebody else has changed the same meanwhile.
+    #[error("{what} {who}; look at it and ask again")]
+    Rival { what: String, who: String },
     #[error(transparent)]
     Store(StoreError),
     #[error(transparent)]

@@ -13,13 +13,16 @@ use holdoff_decision::{
     throughput::Health,
 };
 
-use super::{Coordinator, Event, EventKind, Events, Key, Policies, candidates, policies::InForce};
+use super::{
+    Coordinator, Event, EventKind, Events, Key, Policies, altering, candidates, policies::InForce,
+    put::PutPolicies,
+};
 use crate::{
     clock::{self, Clock},
     durable::{self, Durable, Opened, Restored},
     entropy::Entropy,
     permit::PermitCodec,
-    policy::{Finding, Overlay, Source},
+    policy::{Finding, Source},
     store::{Store, by_store},
 };
 
@@ -54,9 +57,12 @@ impl<S: Store> Coordinator<S> {
             opened,
         } = parts;
         let Opened { durable, state } = opened;
-        let candidates = candidates::restored(&state);
+        let board = store.board();
+        let own = PutPolicies::of(&state);
+        let known = Box::pin(altering::at_start(board.as_ref(), own.clone())).await?;
+        let candidates = candidates::begun(&known.put);
         let first_number = candidates.len() as u64;
-        let in_force = InForce::load(sources, overlays(&state), candidates)?;
+        let in_force = InForce::load(sources, known.put.overlays(), candidates)?;
         let now = clock.now();
         let remembers = store.remembers();
         let coordinator = Self {
@@ -81,13 +87,22 @@ impl<S: Store> Coordinator<S> {
             expiries: Mutex::default(),
             telemetry: Default::default(),
             traffic: Default::default(),
+            histories: Default::default(),
             candidates: AtomicU64::new(first_number),
             trials: Default::default(),
+            halves: Default::default(),
             recorder: None,
             changing: tokio::sync::Mutex::default(),
             ordering: std::array::from_fn(|_| tokio::sync::Mutex::default()),
+            known: Mutex::new(known),
+            replicas: Default::default(),
             clock,
         };
+        if board.is_some() {
+            let put = coordinator.put();
+            Box::pin(coordinator.mirror(&own, &put, "taken at the start")).await;
+            Box::pin(coordinator.catch_up_with_events()).await;
+        }
         coordinator.telemetry.started(coordinator.clock.wall());
         coordinator
             .telemetry
@@ -115,6 +130,7 @@ impl<S: Store> Coordinator<S> {
             epoch: 0,
             detail: started(&state),
             owner: String::new(),
+            teller: Default::default(),
         });
         Ok(Start {
             coordinator,
@@ -195,15 +211,6 @@ impl<S: Store> Coordinator<S> {
         .await?;
         Ok(id)
     }
-}
-
-pub(super) fn overlays(state: &Restored) -> Vec<Overlay> {
-    let overlay = |(key, policy): &(durable::Key, durable::StoredPolicy)| Overlay {
-        namespace: key.namespace.to_string(),
-        name: key.name.to_string(),
-        text: policy.document.clone(),
-    };
-    state.policies.iter().map(overlay).collect()
 }
 
 /// What the data directory keeps of a breaker and a hold.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use holdoff_decision::{Nanos, view::is_idle};
 
-use super::{Coordinator, Who, checks::may_be_dropped};
+use super::{Coordinator, Event, EventKind, Who, checks::may_be_dropped, happened::AGAIN_AFTER};
 use crate::{
     candidate::Happening,
     store::{Store, StoreError, by_fleet},
@@ -20,8 +20,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 impl<S: Store> Coordinator<S> {
     /// Publishes events for ever.
     pub async fn publish_events(&self) {
+        let board = self.store.board();
         loop {
-            let mut events = self.events.handed_over().await;
+            let mut events = match self.events.has_unsent() {
+                false => self.events.handed_over().await,
+                true => {
+                    let more = self.events.handed_over();
+                    let more = tokio::time::timeout(AGAIN_AFTER, more).await;
+                    more.unwrap_or_default()
+                }
+            };
             let began = self.clock.now();
             if self.durable.flushed().await.is_err() {
                 for event in &mut events {
@@ -33,13 +41,14 @@ impl<S: Store> Coordinator<S> {
                 let took = began.until(self.clock.now());
                 self.telemetry.time(Timed::Commit, took.into());
             }
-            for event in &events {
-                tracing::info!(
-                    kind = ?event.kind, namespace = event.namespace, dependency = event.dependency,
-                    epoch = event.epoch, owner = event.owner, "{}", event.detail
-                );
+            events.iter().for_each(log);
+            match &board {
+                None => self.events.publish(events),
+                Some(board) => {
+                    self.queue_events(board, events);
+                    self.pass_on(board).await;
+                }
             }
-            self.events.publish(events);
         }
     }
 
@@ -115,5 +124,23 @@ impl<S: Store> Coordinator<S> {
             self.watchers.changed(id, name);
         }
         dropped.len()
+    }
+}
+
+/// One line an event. Files that are refused are somebody's work of tomorrow.
+fn log(event: &Event) {
+    let Event {
+        kind,
+        namespace,
+        dependency,
+        epoch,
+        owner,
+        detail,
+        ..
+    } = event;
+    if *kind == EventKind::PoliciesRefused {
+        tracing::warn!(?kind, namespace, dependency, epoch, owner, "{detail}");
+    } else {
+        tracing::info!(?kind, namespace, dependency, epoch, owner, "{detail}");
     }
 }

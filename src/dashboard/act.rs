@@ -108,6 +108,7 @@ impl From<Refusal> for Refused {
             | Refusal::UnknownCandidate { .. } => StatusCode::NOT_FOUND,
             Refusal::TooManyCandidates(_)
             | Refusal::NoCheck(_)
+            | Refusal::Rival { .. }
             | Refusal::NothingToClear { .. } => StatusCode::CONFLICT,
             Refusal::Store(_)
             | Refusal::Durable(_)

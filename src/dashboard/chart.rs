@@ -19,13 +19,12 @@ use super::{
     act::Refused,
     asked::{Asked, bad},
     detail::{PARTS, Rates},
-    history::Point,
     words,
 };
 use crate::{
     access::{Principal, Role},
     clock,
-    coordinator::{Ahead, Shown},
+    coordinator::{Ahead, Point, Shown},
     store::Store,
 };
 
@@ -99,7 +98,7 @@ pub async fn chart<S: Store>(
     }
     let inner = &dashboard.inner;
     let shown = inner.coordinator.get(asked.key()).await?;
-    let points = inner.histories.points(asked.key());
+    let points = inner.coordinator.histories().points(asked.key());
     let size = |height| (wanted.width, height);
     let drawn = match name.as_str() {
         "states.svg" => {
@@ -344,7 +343,8 @@ fn calendar(area: &Area<'_>, ahead: Option<&Ahead>, theme: Theme) -> Drawn<'stat
     let end = step * planned.len() as f64;
     let mut chart = ChartBuilder::on(area)
         .margin(6)
-        .margin_right(14)
+        // Half of the last label stands beyond the end.
+        .margin_right(32)
         .x_label_area_size(24)
         .y_label_area_size(48)
         .build_cartesian_2d(0.0..end, 0.0..most * 1.15)

@@ -15,14 +15,13 @@ use super::{
     Dashboard,
     act::Refused,
     asked::Asked,
-    history::{POINT_EVERY, Point},
     row::{self, Happened, Row},
     words,
 };
 use crate::{
     access::{Principal, Role},
-    coordinator::{Coordinator, Event, Reporter, Shown, Traffic},
-    store::Store,
+    coordinator::{Coordinator, Event, POINT_EVERY, Point, Reporter, Shown, Traffic},
+    store::{Denied, Store},
 };
 
 /// Newest events of a dependency that are shown.
@@ -61,17 +60,19 @@ impl<'a, S: Store> Detail<'a, S> {
             let gone = json!({"name": key.dependency, "gone": true});
             return Some(message(&gone));
         };
-        inner.histories.want(&inner.coordinator, key);
+        let histories = inner.coordinator.histories();
+        histories.want(&inner.coordinator, key);
         self.look_for_events(&inner.coordinator);
-        let points = inner.histories.points(key);
-        let counted = inner.histories.counted(key).unwrap_or_default();
+        let points = histories.points(key);
+        let (counted, reporters) =
+            (histories.counted(key)).map_or_else(Default::default, |it| (it.traffic, it.reporters));
         let ahead = inner.coordinator.planned(key, PARTS).await;
         let events: Vec<Happened<'_>> = self.events.iter().map(Happened::of).collect();
         let whole = json!({
             "row": Row::of(&shown),
             "more": more(&shown),
-            "traffic": traffic(&points, &counted.0, shown.now),
-            "reporters": counted.1.iter().map(reporter).collect::<Vec<_>>(),
+            "traffic": traffic(&points, &counted, shown.now),
+            "reporters": reporters.iter().map(reporter).collect::<Vec<_>>(),
             "ahead": ahead.map(|ahead| json!({
                 "step_ms": ahead.step.0 / 1_000_000,
                 "planned": ahead.planned,
@@ -108,6 +109,7 @@ fn more(shown: &Shown) -> Value {
     json!({
         "suspicion": row::thousandths(f64::from(view.suspicion)),
         "trips": view.trips,
+        "denied": shown.denied.as_deref().map_or_else(Vec::new, denied),
         "probes_out": view.probes_out,
         "permits_out": view.permits_out,
         "first_attempts": view.budget.first_attempts,
@@ -134,6 +136,18 @@ fn more(shown: &Shown) -> Value {
             "next_ms": check.summary.next_in.map(|next| next.0 / 1_000_000),
         })),
     })
+}
+
+/// Since the service started, whether it was followed or not.
+fn denied(denied: &Denied) -> Vec<(&'static str, u32)> {
+    let word = |reason| {
+        let found = words::DENIALS.iter().find(|(it, _)| *it == reason);
+        found.map_or("", |(_, word)| *word)
+    };
+    let counts = denied.counts().into_iter();
+    counts
+        .map(|(reason, count)| (word(reason), count))
+        .collect()
 }
 
 #[derive(Serialize)]
@@ -218,7 +232,7 @@ pub async fn history<S: Store>(
 ) -> Result<Json<Value>, Refused> {
     let asked = asked.checked()?;
     dashboard.authorize(&principal, Role::Viewer, &asked.namespace)?;
-    let points = dashboard.inner.histories.points(asked.key());
+    let points = dashboard.inner.coordinator.histories().points(asked.key());
     let rows = points.windows(2).map(|pair| {
         let rates = Rates::between(&pair[0], &pair[1]);
         json!({

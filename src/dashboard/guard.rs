@@ -65,6 +65,24 @@ pub async fn guard<S: Store>(
     }
 }
 
+/// Metrics name dependencies, too. Whoever reaches a loopback address is on this machine, or a
+/// page of somebody else under a name that was pointed at it; other addresses are reached by
+/// names that are not known here, and have access settings.
+pub async fn named<S: Store>(
+    State(dashboard): State<Dashboard<S>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let guard = &dashboard.inner.guard;
+    if request.uri().path() == "/metrics"
+        && guard.place.address.is_loopback()
+        && let Err(refused) = guard.own_name(request.headers(), request.uri())
+    {
+        return refused.into_response();
+    }
+    next.run(request).await
+}
+
 /// Puts the headers on an answer.
 pub async fn with_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
@@ -100,19 +118,7 @@ impl Guard {
         uri: &axum::http::Uri,
         now_ms: u64,
     ) -> Result<(), Refused> {
-        let host = match (headers.get(header::HOST), uri.authority()) {
-            (Some(host), _) => host.to_str().unwrap_or_default(),
-            (None, Some(authority)) => authority.as_str(),
-            (None, None) => "",
-        };
-        if !self.is_ours(host) {
-            return Err(Refused::new(
-                StatusCode::MISDIRECTED_REQUEST,
-                format!(
-                    "Host: {host:?} is not a name of this service; add it with --http-host NAME"
-                ),
-            ));
-        }
+        let host = self.own_name(headers, uri)?;
         let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
         let own_site = matches!(site, None | Some(b"same-origin" | b"none"));
         let page = matches!(uri.path(), "/" | "/dashboard" | "/dashboard/");
@@ -134,6 +140,39 @@ impl Guard {
         }
     }
 
+    /// The name that a request is for.
+    ///
+    /// # Errors
+    /// It is for another, or for two at once.
+    fn own_name<'a>(
+        &self,
+        headers: &'a HeaderMap,
+        uri: &'a axum::http::Uri,
+    ) -> Result<&'a str, Refused> {
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let (host, another) = (hosts.next(), hosts.next());
+        if another.is_some() {
+            let problem = "Host: stands twice; one is allowed".to_owned();
+            return Err(Refused::new(StatusCode::BAD_REQUEST, problem));
+        }
+        // Where the request line has one too, both must be ours.
+        let host = host.map(|host| host.to_str().unwrap_or_default());
+        let named = [host, uri.authority().map(|authority| authority.as_str())];
+        let foreign = named.iter().flatten().find(|name| !self.is_ours(name));
+        match (foreign, named) {
+            (None, [Some(host), _] | [None, Some(host)]) => Ok(host),
+            (foreign, _) => {
+                let name = foreign.copied().unwrap_or_default();
+                Err(Refused::new(
+                    StatusCode::MISDIRECTED_REQUEST,
+                    format!(
+                        "Host: {name:?} is not a name of this service; add it with --http-host NAME"
+                    ),
+                ))
+            }
+        }
+    }
+
     fn admits_change(&self, headers: &HeaderMap, host: &str, now_ms: u64) -> Result<(), Refused> {
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
         if text(header::CONTENT_TYPE) != Some("application/json") {
@@ -145,9 +184,12 @@ impl Guard {
         // Browsers send it with every POST; what is no browser may leave it out.
         if let Some(origin) = headers.get(header::ORIGIN) {
             let origin = origin.to_str().unwrap_or_default();
-            let ours = ["http://", "https://"]
-                .into_iter()
-                .any(|scheme| origin.strip_prefix(scheme) == Some(host));
+            // Without TLS of its own there may be a proxy that has it.
+            let schemes = match self.place.scheme {
+                Scheme::Http => &["http://", "https://"][..],
+                Scheme::Https => &["https://"],
+            };
+            let ours = (schemes.iter()).any(|scheme| origin.strip_prefix(scheme) == Some(host));
             if !ours {
                 return Err(forbidden("Origin: not this page"));
             }

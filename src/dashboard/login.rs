@@ -30,11 +30,12 @@ use crate::{
     store::Store,
 };
 
-const COOKIE: &str = "holdoff-session";
 /// A working day; then the token is asked for again.
 const LASTS: Nanos = Nanos::from_secs(12 * 3_600);
 /// Sessions at once; the one that began first goes.
 const SESSIONS_MAX: usize = 1_000;
+/// Those of one principal: nobody can sign all others out.
+const SESSIONS_EACH_MAX: usize = 50;
 
 /// Who is signed in, by a hash of what the cookie says.
 #[derive(Debug, Default)]
@@ -75,8 +76,8 @@ pub async fn recognise<S: Store>(
     next: Next,
 ) -> Response {
     let ours = request.uri().path().starts_with("/dashboard/");
-    if let Some(id) = cookie(request.headers()).filter(|_| ours) {
-        let inner = &dashboard.inner;
+    let inner = &dashboard.inner;
+    if let Some(id) = cookie(request.headers(), inner.guard.scheme()).filter(|_| ours) {
         let session = inner.sessions.find(id, inner.coordinator.now());
         let principal = session.and_then(|principal| inner.access.renew(&principal));
         if let Some(principal) = principal {
@@ -101,7 +102,7 @@ pub async fn me<S: Store>(
     Json(json!({
         "known": known.is_some(),
         "name": known.as_ref().and_then(Principal::name),
-        "session": cookie(request.headers()).is_some(),
+        "session": cookie(request.headers(), dashboard.inner.guard.scheme()).is_some(),
     }))
 }
 
@@ -140,7 +141,7 @@ pub async fn logout<S: Store>(
     State(dashboard): State<Dashboard<S>>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
-    if let Some(id) = cookie(&headers) {
+    if let Some(id) = cookie(&headers, dashboard.inner.guard.scheme()) {
         dashboard.inner.sessions.end(id);
     }
     let cookie = set("", 0, dashboard.inner.guard.scheme())?;
@@ -152,21 +153,31 @@ fn set(id: &str, lasts: u64, scheme: Scheme) -> Result<HeaderValue, Refused> {
         Scheme::Https => "; Secure",
         Scheme::Http => "",
     };
-    let cookie = format!(
-        "{COOKIE}={id}; Path=/dashboard; Max-Age={lasts}; HttpOnly; SameSite=Strict{secure}"
-    );
+    let (name, path) = named(scheme);
+    let cookie =
+        format!("{name}={id}; Path={path}; Max-Age={lasts}; HttpOnly; SameSite=Strict{secure}");
     cookie.parse().map_err(|_| {
         let problem = "no cookie could be made".to_owned();
         Refused::new(StatusCode::INTERNAL_SERVER_ERROR, problem)
     })
 }
 
-fn cookie(headers: &HeaderMap) -> Option<&str> {
+/// The cookie's name and path. A browser takes one of the second name only from this very host
+/// over TLS, so that no neighbour can put a session of its own there.
+fn named(scheme: Scheme) -> (&'static str, &'static str) {
+    match scheme {
+        Scheme::Http => ("holdoff-session", "/dashboard"),
+        Scheme::Https => ("__Host-holdoff-session", "/"),
+    }
+}
+
+fn cookie(headers: &HeaderMap, scheme: Scheme) -> Option<&str> {
+    let (name, _) = named(scheme);
     let cookies = headers.get_all(header::COOKIE).iter();
     let mut pairs = cookies
         .filter_map(|cookies| cookies.to_str().ok())
         .flat_map(|cookies| cookies.split("; "));
-    pairs.find_map(|pair| pair.strip_prefix(COOKIE)?.strip_prefix('='))
+    pairs.find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }
 
 impl Sessions {
@@ -179,8 +190,12 @@ impl Sessions {
             .collect();
         let mut open = self.locked();
         open.retain(|_, session| now.since(session.begun) < LASTS);
-        if open.len() >= SESSIONS_MAX {
-            let first = open.iter().min_by_key(|(_, session)| session.begun);
+        let name = principal.name();
+        let own = |session: &Session| session.principal.name() == name;
+        let many = open.values().filter(|session| own(session)).count() >= SESSIONS_EACH_MAX;
+        if many || open.len() >= SESSIONS_MAX {
+            let of_whom = open.iter().filter(|(_, session)| !many || own(session));
+            let first = of_whom.min_by_key(|(_, session)| session.begun);
             if let Some(hash) = first.map(|(hash, _)| *hash) {
                 open.remove(&hash);
             }
@@ -227,14 +242,51 @@ mod tests {
         assert!(sessions.find(&id, Time(0)).is_none());
     }
 
+    /// Somebody with that name.
+    fn named_principal(name: &str) -> Principal {
+        Principal::for_test(name)
+    }
+
     #[test]
     fn so_many_sessions_are_open_at_most() {
         let sessions = Sessions::default();
-        let first = sessions.begin(Principal::anonymous(), Time(0));
+        let first = sessions.begin(named_principal("token:first"), Time(0));
         for at in 1..=SESSIONS_MAX as u64 {
-            sessions.begin(Principal::anonymous(), Time(at));
+            sessions.begin(named_principal(&format!("token:{at}")), Time(at));
         }
         assert_eq!(sessions.locked().len(), SESSIONS_MAX);
         assert!(sessions.find(&first, Time(1)).is_none());
+    }
+
+    #[test]
+    fn nobody_signs_others_out_by_signing_in_again_and_again() {
+        let sessions = Sessions::default();
+        let ada = sessions.begin(named_principal("token:ada"), Time(0));
+        let vic = sessions.begin(named_principal("token:vic"), Time(1));
+        for at in 2..=2 * SESSIONS_MAX as u64 {
+            sessions.begin(named_principal("token:vic"), Time(at));
+        }
+        assert!(sessions.find(&ada, Time(1)).is_some());
+        assert!(
+            sessions.find(&vic, Time(1)).is_none(),
+            "its own first one went"
+        );
+        assert_eq!(sessions.locked().len(), 1 + SESSIONS_EACH_MAX);
+    }
+
+    #[test]
+    fn over_tls_the_cookie_has_the_name_that_only_this_host_can_set() {
+        let plain = set("id", 5, Scheme::Http).unwrap();
+        let told = "holdoff-session=id; Path=/dashboard; Max-Age=5; HttpOnly; SameSite=Strict";
+        assert_eq!(plain, told);
+        let secure = set("id", 5, Scheme::Https).unwrap();
+        let told =
+            "__Host-holdoff-session=id; Path=/; Max-Age=5; HttpOnly; SameSite=Strict; Secure";
+        assert_eq!(secure, told);
+        let mut headers = HeaderMap::new();
+        let sent = "holdoff-session=neighbour; __Host-holdoff-session=ours";
+        headers.insert(header::COOKIE, sent.parse().unwrap());
+        assert_eq!(cookie(&headers, Scheme::Https), Some("ours"));
+        assert_eq!(cookie(&headers, Scheme::Http), Some("neighbour"));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::UNIX_EPOCH;
 
-use holdoff_decision::{Nanos, State, Time, breaker::Cause, check::Verdict, window::Counts};
+use holdoff_decision::{Nanos, State, Time, breaker::Cause, check::Verdict};
 use serde::Serialize;
 
 use super::words;
@@ -80,6 +80,9 @@ pub struct Happened<'a> {
     pub detail: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub owner: &'a str,
+    /// The store is away: only this replica knows of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending: Option<bool>,
 }
 
 impl<'a> Row<'a> {
@@ -97,8 +100,8 @@ impl<'a> Row<'a> {
             since: millis(Time(now.0.saturating_sub(view.in_state_for.0))),
             epoch: view.epoch,
             why,
-            failing: thousandths(failing(shown)),
-            slow: thousandths(slow(shown)),
+            failing: thousandths(shown.failing()),
+            slow: thousandths(shown.slow()),
             calls: three_digits(view.calls_per_second(shown.budget_ttl)),
             left: view.budget.left(),
             allowed: view.budget.allowed,
@@ -143,24 +146,8 @@ impl<'a> Happened<'a> {
             to: event.states.map(|(_, to)| words::state(to)),
             detail: &event.detail,
             owner: &event.owner,
+            pending: event.is_pending().then_some(true),
         }
-    }
-}
-
-/// Share of the calls that failed, 0 to 1: of the window, or of the last outcomes where the
-/// detector has none.
-pub fn failing(shown: &Shown) -> f64 {
-    match shown.view.counts {
-        Counts { calls: 0, .. } => f64::from(shown.view.failing),
-        counts => f64::from(counts.failures) / f64::from(counts.calls),
-    }
-}
-
-/// Share of the calls of the window that were slow, 0 to 1.
-pub fn slow(shown: &Shown) -> f64 {
-    match shown.view.counts {
-        Counts { calls: 0, .. } => 0.0,
-        counts => f64::from(counts.slow) / f64::from(counts.calls),
     }
 }
 

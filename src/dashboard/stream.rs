@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     access::{Principal, Role},
-    coordinator::Key,
+    coordinator::{Coordinator, Key},
     store::Store,
 };
 
@@ -161,8 +161,17 @@ fn beat<S: Store>(dashboard: &Dashboard<S>) -> Bytes {
         "policies": coordinator.policies_changed(),
         "durable": !coordinator.durability_degraded(),
         "alone": coordinator.store_standing().is_some_and(|it| it.is_away),
+        "replicas": replicas(coordinator),
     });
     format!("event: beat\ndata: {beat}\n\n").into()
+}
+
+/// How many there are, and what is wrong with those that are not well.
+fn replicas<S: Store>(coordinator: &Coordinator<S>) -> serde_json::Value {
+    let all = coordinator.replicas_seen();
+    let degraded = all.iter().filter(|it| !it.troubles.is_empty());
+    let degraded = degraded.map(|it| format!("{}: {}", it.about.name, it.troubles.join("; ")));
+    serde_json::json!({"all": all.len(), "degraded": degraded.collect::<Vec<_>>()})
 }
 
 async fn send(room: &Room, message: Bytes) -> Option<()> {

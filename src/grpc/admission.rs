@@ -18,7 +18,7 @@ use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
 use super::{read, status};
-use crate::access::{Access, Method, Needs, Peer, Principal, Role};
+use crate::access::{Access, Method, Needs, Peer, Place, Principal, Role};
 
 /// Refuses what may not be asked, and leaves the [`Principal`] of the rest in the extensions.
 #[derive(Clone, Debug)]
@@ -80,6 +80,9 @@ where
 /// Who is let in; `None`: nobody need be known.
 fn admitted<Sent>(access: &Access, request: &Request<Sent>) -> Result<Option<Principal>, Status> {
     let peer = request.extensions().get::<Peer>();
+    if let Some(crowded) = peer.and_then(Peer::crowded) {
+        return Err(status::crowded(crowded));
+    }
     if access.is_open() && !peer.is_some_and(Peer::has_certificate) {
         return Ok(None);
     }
@@ -181,6 +184,16 @@ impl<'a> Guard<'a> {
         let fits = read::limited("owner", owner, OWNER_MAX);
         fits.map_err(|refusal| status::of(&refusal))?;
         Ok(self.principal.signature(owner))
+    }
+
+    /// A place for a session.
+    ///
+    /// # Errors
+    /// The caller has as many as it may have.
+    pub fn session(&self) -> Result<Option<Place<String>>, Status> {
+        self.access
+            .session(&self.principal)
+            .map_err(status::crowded)
     }
 
     /// Ends when the caller may not go on with what it holds open.

@@ -118,8 +118,9 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
     ) -> Result<Response<Self::SessionStream>, Status> {
         let coordinator = Arc::clone(&self.coordinator);
         let guard = Guard::of(&self.access, request.extensions())?;
+        let place = guard.session()?;
         let (lapse, guard) = (guard.lapse(), guard.into_owned());
-        let answers = session::serve(coordinator, guard, request.into_inner());
+        let answers = session::serve(coordinator, guard, place, request.into_inner());
         let answers = Ending::new(answers, self.stopped.clone(), lapse);
         Ok(Response::new(answers))
     }

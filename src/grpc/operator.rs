@@ -25,6 +25,8 @@ use crate::{
 const PAGE_BYTES: usize = super::ANSWER_MAX / 2;
 const DOCUMENT_MAX: usize = 64 * 1024;
 const FILE_MAX: usize = 200 * 1024;
+/// Parts that the calendar ahead is told in.
+const CALENDAR_PARTS: usize = 30;
 
 /// See the module.
 #[derive(Debug)]
@@ -93,13 +95,17 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
     ) -> Answer<proto::GetDependencyResponse> {
         let (request, _) = self.enter(request)?;
         let shown = async {
-            self.coordinator
-                .get(key(&request.namespace, &request.dependency)?)
-                .await
+            let key = key(&request.namespace, &request.dependency)?;
+            let mut dependency = shown::dependency(&self.coordinator.get(key).await?);
+            if request.follow {
+                let followed = self.coordinator.follow(key, CALENDAR_PARTS).await;
+                dependency.followed = Some(shown::followed(followed));
+            }
+            Ok(proto::GetDependencyResponse {
+                dependency: Some(dependency),
+            })
         };
-        answer(shown.await.map(|shown| proto::GetDependencyResponse {
-            dependency: Some(shown::dependency(&shown)),
-        }))
+        answer(shown.await)
     }
 
     async fn watch_dependencies(
@@ -149,6 +155,8 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         request: Request<proto::ListEventsRequest>,
     ) -> Answer<proto::ListEventsResponse> {
         let (request, guard) = self.enter(request)?;
+        // Whoever asks two replicas one after the other sees the same at both.
+        Box::pin(self.coordinator.catch_up_with_events()).await;
         let listed = page_size(request.page_size).and_then(|size| {
             let (wanted, since) = self.event_filter(
                 &guard,
@@ -328,6 +336,20 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
     ) -> Answer<proto::DeleteCandidateResponse> {
         let (request, coordinator) = self.enter_change(request)?;
         answer(carried_through(candidates::delete(coordinator, request)).await)
+    }
+
+    async fn list_replicas(
+        &self,
+        request: Request<proto::ListReplicasRequest>,
+    ) -> Answer<proto::ListReplicasResponse> {
+        let (request, _) = self.enter(request)?;
+        if let Err(unknown) = self.existing(&request.namespace) {
+            return answer(Err(unknown));
+        }
+        let replicas = Box::pin(self.coordinator.replicas()).await;
+        answer(Ok(proto::ListReplicasResponse {
+            replicas: replicas.into_iter().map(shown::replica).collect(),
+        }))
     }
 }
 

@@ -20,11 +20,11 @@ use tonic::{Status, Streaming};
 
 use super::{admission::Guard, client, oversize, pushed, read, span::Origin, status};
 use crate::{
-    access::Method,
+    access::{Method, Place},
     coordinator::{Caller, Coordinator, Key, Refusal, SUBSCRIPTIONS_MAX, Watcher},
     proto::{
-        AcquireBatch, AcquireBatchResponse, AcquireItem, Hello, SessionRequest, SessionResponse,
-        Subscribe, acquire_item, session_request::Message as Asked,
+        AcquireBatch, AcquireBatchResponse, AcquireItem, Hello, ReportRequest, SessionRequest,
+        SessionResponse, Subscribe, acquire_item, session_request::Message as Asked,
         session_response::Message as Answered,
     },
     store::Store,
@@ -43,8 +43,13 @@ pub type Answers = Pin<Box<dyn Stream<Item = Result<SessionResponse, Status>> + 
 struct Session<S: Store> {
     coordinator: Arc<Coordinator<S>>,
     guard: Guard<'static>,
+    /// One of those that its caller may have.
+    _place: Option<Place<String>>,
     /// What it has said of itself. Said once at most.
     greeting: OnceLock<read::Defaults>,
+    /// Why its greeting was refused, until one is taken. What leaves its namespace to the greeting
+    /// is refused for the same, and is not answered as if it had named `default`.
+    turned_away: Mutex<Option<Status>>,
     watcher: Arc<Watcher>,
     /// Dependencies that were asked about, which subscribes them.
     asked_about: Mutex<HashSet<String>>,
@@ -54,6 +59,7 @@ struct Session<S: Store> {
 pub fn serve<S: Store>(
     coordinator: Arc<Coordinator<S>>,
     guard: Guard<'static>,
+    place: Option<Place<String>>,
     asked: Streaming<SessionRequest>,
 ) -> Answers {
     let watcher = coordinator.subscriber();
@@ -62,7 +68,9 @@ pub fn serve<S: Store>(
     let session = Arc::new(Session {
         coordinator,
         guard,
+        _place: place,
         greeting: OnceLock::new(),
+        turned_away: Mutex::default(),
         watcher,
         asked_about: Mutex::default(),
     });
@@ -132,15 +140,7 @@ impl<S: Store> Session<S> {
     async fn handle(&self, request: SessionRequest) -> Option<SessionResponse> {
         let answered = match request.message {
             Some(Asked::Acquire(batch)) => self.acquire(&batch).await.map(Some),
-            Some(Asked::Report(report)) => client::report(
-                &self.coordinator,
-                &self.guard,
-                &report,
-                &self.defaults(),
-                Origin::Session,
-            )
-            .await
-            .map(|reported| Some(Answered::Reported(reported))),
+            Some(Asked::Report(report)) => self.report(&report).await.map(Some),
             Some(Asked::Hello(hello)) => self.greet(hello).await.map(|()| None),
             Some(Asked::Subscribe(subscribe)) => self.subscribe(&subscribe).await.map(|()| None),
             None => Err(status::of(&Refusal::invalid(
@@ -163,6 +163,26 @@ impl<S: Store> Session<S> {
         self.greeting.get().cloned().unwrap_or_default()
     }
 
+    /// What names no namespace is of the greeting's.
+    fn is_greeted(&self, namespace: &str) -> Result<(), Status> {
+        let turned_away = self
+            .turned_away
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match &*turned_away {
+            Some(status) if namespace.is_empty() => Err(status.clone()),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn report(&self, report: &ReportRequest) -> Result<Answered, Status> {
+        self.is_greeted(&report.namespace)?;
+        let (guard, defaults) = (&self.guard, self.defaults());
+        client::report(&self.coordinator, guard, report, &defaults, Origin::Session)
+            .await
+            .map(Answered::Reported)
+    }
+
     async fn acquire(&self, batch: &AcquireBatch) -> Result<Answered, Status> {
         let count = batch.requests.len();
         if count == 0 || count > read::BATCH_MAX {
@@ -175,7 +195,10 @@ impl<S: Store> Session<S> {
         let mut items = Vec::with_capacity(count);
         for request in &batch.requests {
             let (guard, origin) = (&self.guard, Origin::Session);
-            let acquired = client::acquire(&self.coordinator, guard, request, defaults, origin);
+            let acquired = async {
+                self.is_greeted(&request.namespace)?;
+                client::acquire(&self.coordinator, guard, request, defaults, origin).await
+            };
             let result = match acquired.await {
                 Ok(response) => {
                     if let Some(greeting) = greeting
@@ -219,9 +242,16 @@ impl<S: Store> Session<S> {
 
     async fn greet(&self, hello: Hello) -> Result<(), Status> {
         let refuse = |refusal: Refusal| status::of(&refusal);
-        read::namespace(&hello.namespace).map_err(refuse)?;
-        self.guard.admit(Method::Session, &hello.namespace)?;
-        read::caller(hello.caller.as_ref(), &read::Defaults::default()).map_err(refuse)?;
+        let is_first = self.greeting.get().is_none();
+        let taken = self.admit(&hello);
+        if is_first {
+            let refused = taken.as_ref().err().cloned();
+            *self
+                .turned_away
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = refused;
+        }
+        taken?;
         let caller = hello.caller.unwrap_or_default();
         let said = read::Defaults {
             namespace: hello.namespace,
@@ -247,7 +277,16 @@ impl<S: Store> Session<S> {
         .await
     }
 
+    fn admit(&self, hello: &Hello) -> Result<(), Status> {
+        let refuse = |refusal: Refusal| status::of(&refusal);
+        read::namespace(&hello.namespace).map_err(refuse)?;
+        self.guard.admit(Method::Session, &hello.namespace)?;
+        read::caller(hello.caller.as_ref(), &read::Defaults::default()).map_err(refuse)?;
+        Ok(())
+    }
+
     async fn subscribe(&self, subscribe: &Subscribe) -> Result<(), Status> {
+        self.is_greeted("")?;
         let defaults = self.defaults();
         self.guard.admit(Method::Session, &defaults.namespace)?;
         let change = async {

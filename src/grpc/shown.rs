@@ -2,15 +2,16 @@
 
 use std::time::SystemTime;
 
-use holdoff_decision::{record::OverrideKind, window::Counts};
+use holdoff_decision::record::OverrideKind;
 
 use super::answer;
 use crate::{
-    clock,
-    coordinator::{Event, EventKind, Shown, ShownCheck},
+    clock, comparison,
+    coordinator::{Detail, Event, EventKind, Replica, Shown, ShownCheck},
     durable::AuditRecord,
     policy::{EntryView, ItemOrigin},
     proto,
+    store::Denied,
 };
 
 pub fn dependency(shown: &Shown) -> proto::Dependency {
@@ -36,12 +37,8 @@ pub fn dependency(shown: &Shown) -> proto::Dependency {
         budget_left: view.budget.left(),
         first_attempts: view.budget.first_attempts,
         retries: view.budget.retries,
-        failure_ratio: match view.counts.calls {
-            // The adaptive detector has no window.
-            0 => f64::from(view.failing),
-            _ => ratio(view.counts.failures, view.counts),
-        },
-        slow_ratio: ratio(view.counts.slow, view.counts),
+        failure_ratio: shown.failing(),
+        slow_ratio: shown.slow(),
         suspicion: f64::from(view.suspicion),
         trips: view.trips,
         shadow_state: view.shadow.map_or(0, |state| answer::state(state).into()),
@@ -50,6 +47,48 @@ pub fn dependency(shown: &Shown) -> proto::Dependency {
         active_instances: view.active.max(shown.followers),
         calls_per_second: view.calls_per_second(shown.budget_ttl),
         usual_latency: view.latency.map(answer::span),
+        planned_retries: view.planned,
+        next_planned_in: view.next_planned.map(answer::span),
+        budget_allowed: view.budget.allowed,
+        denials: shown.denied.as_deref().map_or_else(Vec::new, denials),
+        refused_instances: view.caller_faults,
+        followed: None,
+    }
+}
+
+fn denials(denied: &Denied) -> Vec<proto::DenialCount> {
+    let counts = denied.counts().into_iter();
+    let counts = counts.map(|(reason, count)| proto::DenialCount {
+        reason: comparison::denial_reason(reason).into(),
+        count: count.into(),
+    });
+    counts.collect()
+}
+
+pub fn followed(detail: Detail) -> proto::Followed {
+    let Detail {
+        now,
+        since,
+        reporters,
+        ahead,
+    } = detail;
+    let (part, calendar) = ahead.map_or((None, Vec::new()), |ahead| {
+        (Some(answer::span(ahead.step)), ahead.planned)
+    });
+    let reporters = reporters.into_iter().map(|it| proto::Reporter {
+        service: it.service,
+        instance: it.instance,
+        heard_ago: Some(answer::span(now.since(it.heard))),
+        granted: it.granted,
+        denied: it.denied,
+        succeeded: it.succeeded,
+        failed: it.failed,
+    });
+    proto::Followed {
+        followed_for: Some(answer::span(now.since(since))),
+        calendar_part: part,
+        calendar,
+        reporters: reporters.collect(),
     }
 }
 
@@ -63,13 +102,6 @@ fn check(shown: &ShownCheck) -> proto::CheckSummary {
         age: summary.age.map(answer::span),
         failures_in_a_row: summary.failures,
         next_in: summary.next_in.map(answer::span),
-    }
-}
-
-fn ratio(part: u32, of: Counts) -> f64 {
-    match of.calls {
-        0 => 0.0,
-        calls => f64::from(part) / f64::from(calls),
     }
 }
 
@@ -93,6 +125,24 @@ pub fn event(event: &Event) -> proto::Event {
         epoch: event.epoch,
         detail: event.detail.clone(),
         owner: event.owner.clone(),
+        replica: event.teller.replica.into(),
+        pending: event.is_pending(),
+    }
+}
+
+pub fn replica(replica: Replica) -> proto::Replica {
+    proto::Replica {
+        number: replica.number.into(),
+        name: replica.about.name,
+        address: replica.about.address,
+        http_address: replica.about.http,
+        version: replica.about.version,
+        since: Some(replica.since.into()),
+        seen_ago: Some(answer::span(replica.seen_ago)),
+        troubles: replica.troubles,
+        decisions: replica.about.decisions,
+        policies_revision: replica.policies,
+        here: replica.is_here,
     }
 }
 

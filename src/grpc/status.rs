@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use crate::{
-    access::{Forbidden, Lapse, Unauthenticated},
+    access::{Crowded, Forbidden, Lapse, Unauthenticated},
     coordinator::Refusal,
     durable::DurableError,
     store::StoreError,
@@ -32,6 +32,7 @@ pub fn of(refusal: &Refusal) -> Status {
         Refusal::UnknownCandidate { .. } => (Code::NotFound, "UNKNOWN_CANDIDATE"),
         Refusal::TooManyCandidates(_) => (Code::FailedPrecondition, "CANDIDATE_LIMIT"),
         Refusal::NothingToClear { .. } => (Code::FailedPrecondition, "NOTHING_TO_CLEAR"),
+        Refusal::Rival { .. } => (Code::Aborted, "CHANGED_MEANWHILE"),
         Refusal::NoCheck(_) => (Code::FailedPrecondition, "NO_CHECK"),
         Refusal::Store(StoreError::Unknown) => (Code::NotFound, "UNKNOWN_DEPENDENCY"),
         Refusal::Store(
@@ -80,6 +81,7 @@ pub fn of(refusal: &Refusal) -> Status {
         | Refusal::UnknownCandidate { .. }
         | Refusal::TooManyCandidates(_)
         | Refusal::NothingToClear { .. }
+        | Refusal::Rival { .. }
         | Refusal::NoCheck(_)
         | Refusal::Store(StoreError::Unknown)
         | Refusal::Durable(DurableError::Closed | DurableError::Unreadable { .. })
@@ -101,6 +103,17 @@ pub fn unauthenticated(refused: Unauthenticated) -> Status {
         details.set_retry_info(Some(Duration::from_secs(1)));
     }
     Status::with_error_details(Code::Unauthenticated, refused.to_string(), details)
+}
+
+/// A connection or a session too many of one address or principal.
+pub fn crowded(crowded: Crowded) -> Status {
+    let reason = match crowded {
+        Crowded::Address(_) => "CONNECTION_LIMIT",
+        Crowded::Principal(_) => "SESSION_LIMIT",
+    };
+    let mut details = ErrorDetails::with_error_info(reason, DOMAIN, HashMap::new());
+    details.set_retry_info(Some(Duration::from_secs(1)));
+    Status::with_error_details(Code::ResourceExhausted, crowded.to_string(), details)
 }
 
 /// A principal that may not do this. The same whether there is such a namespace or not.

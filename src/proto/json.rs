@@ -3,6 +3,8 @@
 //! Written: every field, so that a reader need not know the defaults. Read: field names in both
 //! spellings, and nothing that the contract does not have.
 
+mod once;
+
 use std::sync::LazyLock;
 
 use prost::Message;
@@ -46,8 +48,8 @@ pub fn status(status: &tonic_types::pb::Status) -> Value {
 /// Reads a message of the contract by its name.
 ///
 /// # Errors
-/// The text is no JSON, has a field that the message has not, or a value that the field cannot
-/// hold; in words, with line and column.
+/// The text is no JSON, has a field that the message has not, or twice, or a value that the field
+/// cannot hold; in words, with line and column.
 pub fn read<M: Message + Default>(name: &str, text: &[u8]) -> Result<M, Unreadable> {
     let unknown = || Unreadable(format!("{PACKAGE}.{name} is no message of the contract"));
     let shape = shape(&format!("{PACKAGE}.{name}")).ok_or_else(unknown)?;
@@ -56,6 +58,7 @@ pub fn read<M: Message + Default>(name: &str, text: &[u8]) -> Result<M, Unreadab
     let message = DynamicMessage::deserialize_with_options(shape, &mut json, &options)
         .and_then(|message| json.end().map(|()| message))
         .map_err(|error| Unreadable(error.to_string()))?;
+    serde_json::from_slice::<once::Once>(text).map_err(|error| Unreadable(error.to_string()))?;
     (message.transcode_to()).map_err(|error| Unreadable(error.to_string()))
 }
 
@@ -122,6 +125,18 @@ mod tests {
             (r#"{"time_left": "soon"}"#, "duration"),
             (r#"{"safety": "SAFETY_SURE"}"#, "SAFETY_SURE"),
             (r#"{"attempt": 1} {}"#, "trailing"),
+            (
+                r#"{"attempt": 1, "attempt": 2}"#,
+                "\"attempt\" stands twice",
+            ),
+            (
+                r#"{"timeLeft": "1s", "time_left": "2s"}"#,
+                "twice in one object",
+            ),
+            (
+                r#"{"caller": {"service": "a", "service": "b"}}"#,
+                "\"service\" stands twice",
+            ),
             ("[]", "map"),
             ("", "EOF"),
         ] {

@@ -8,6 +8,7 @@
 use std::{
     future::Future,
     io,
+    net::IpAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -22,9 +23,12 @@ use tokio::{
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::server::{Connected, TcpIncoming};
 
-use super::tls::{Port, Tls, Wire};
+use super::{
+    Gate,
+    tls::{Port, Wire},
+};
 use crate::{
-    access::Peer,
+    access::{self, Entry, Peer},
     telemetry::{Counter, Telemetry},
 };
 
@@ -41,7 +45,10 @@ pub struct Connection {
     silence: Option<Pin<Box<Sleep>>>,
     /// Bytes of the preface that have not come yet.
     unsaid: usize,
+    /// Its address has too many: it is told so, and cut off whatever it says.
+    is_crowded: bool,
     _place: Place,
+    _of_address: Option<access::Place<IpAddr>>,
 }
 
 /// Counted for as long as it is taken.
@@ -72,24 +79,36 @@ pub fn counted(
     incoming: TcpIncoming,
     places: Arc<Semaphore>,
     telemetry: Arc<Telemetry>,
-    tls: Option<Tls>,
+    gate: Gate,
 ) -> impl Stream<Item = io::Result<Connection>> {
-    incoming.then(move |stream| {
+    let connections = incoming.then(move |stream| {
         let (places, telemetry) = (Arc::clone(&places), Arc::clone(&telemetry));
-        let tls = tls.clone();
+        let gate = gate.clone();
         async move {
-            let stream = Wire::new(stream?, tls.as_ref(), Port::Grpc);
+            let stream = Wire::new(stream?, gate.tls.as_ref(), Port::Grpc);
+            let (is_crowded, of_address) = match gate.access.enter(stream.peer()) {
+                None => (false, None),
+                Some(Entry::Let(place)) => (false, Some(place)),
+                Some(Entry::Told(place, crowded)) => {
+                    stream.peer().crowd(crowded);
+                    (true, Some(place))
+                }
+                Some(Entry::Cut) => return Ok(None),
+            };
             // The semaphore is never closed.
             let place = places.acquire_owned().await.map_err(io::Error::other)?;
             let silence = Some(Box::pin(tokio::time::sleep(SPEAK_WITHIN)));
-            Ok(Connection {
+            io::Result::Ok(Some(Connection {
                 stream,
                 silence,
                 unsaid: PREFACE,
+                is_crowded,
                 _place: Place::new(telemetry, place),
-            })
+                _of_address: of_address,
+            }))
         }
-    })
+    });
+    connections.filter_map(io::Result::transpose)
 }
 
 impl Connection {
@@ -120,7 +139,7 @@ impl AsyncRead for Connection {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         let said = buffer.filled().len().saturating_sub(before);
         self.unsaid = self.unsaid.saturating_sub(said);
-        if self.unsaid == 0 {
+        if self.unsaid == 0 && !self.is_crowded {
             self.silence = None;
         }
         self.unless_silent(context, read)
@@ -188,7 +207,7 @@ mod tests {
             incoming,
             Arc::clone(&places),
             Arc::clone(&telemetry),
-            None,
+            Gate::open(),
         ));
         let _silent = TcpStream::connect(address).await.unwrap();
         let mut connection = connections.next().await.unwrap().unwrap();
@@ -208,7 +227,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let places = Arc::new(Semaphore::new(1));
         let incoming = TcpIncoming::from(listener);
-        let mut connections = Box::pin(counted(incoming, places, Arc::default(), None));
+        let mut connections = Box::pin(counted(incoming, places, Arc::default(), Gate::open()));
         let mut dripping = TcpStream::connect(address).await.unwrap();
         dripping.write_all(b"PRI * HTTP/2.0\r\n").await.unwrap();
         let mut connection = connections.next().await.unwrap().unwrap();
@@ -226,7 +245,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let places = Arc::new(Semaphore::new(1));
         let incoming = TcpIncoming::from(listener);
-        let mut connections = Box::pin(counted(incoming, places, Arc::default(), None));
+        let mut connections = Box::pin(counted(incoming, places, Arc::default(), Gate::open()));
         let mut peer = TcpStream::connect(address).await.unwrap();
         peer.write_all(&[b'x'; PREFACE]).await.unwrap();
         let mut connection = connections.next().await.unwrap().unwrap();

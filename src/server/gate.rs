@@ -48,14 +48,15 @@ impl Gate {
         let mut files = Vec::new();
         let count = {
             let coordinator = Arc::clone(coordinator);
-            move |counter| coordinator.telemetry().add(counter)
+            move |counter| coordinator.telemetry().add_noted(counter)
         };
+        let limited =
+            |access: Access| Arc::new(access.limited_to(settings.limits).counted_by(count.clone()));
         let access = match &settings.access {
-            None => Arc::new(Access::open(Clock::system()).counted_by(count.clone())),
+            None => limited(Access::open(Clock::system())),
             Some(path) => {
                 let (file, keyring) = AccessFile::read(path).map_err(|why| anyhow!(why))?;
-                let access = Access::held_by(keyring, Clock::system());
-                let access = Arc::new(access.counted_by(count.clone()));
+                let access = limited(Access::held_by(keyring, Clock::system()));
                 files.push(file.watch(Arc::clone(&access))?);
                 access
             }

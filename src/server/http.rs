@@ -22,7 +22,8 @@ use crate::{
     telemetry::CONTENT_TYPE,
 };
 
-/// Serves `room` connections at once until it is stopped; for ever where there is no listener.
+/// Serves `room` connections at once until it is stopped, and keeps histories of dependencies;
+/// those alone, for ever, where there is no listener.
 /// Everybody who connects may do everything.
 ///
 /// # Errors
@@ -48,8 +49,11 @@ pub async fn serve_behind<S: Store>(
     metrics: Arc<Metrics<S>>,
     mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
+    let coordinator = Arc::clone(metrics.coordinator());
+    let histories = coordinator.histories().keep(&coordinator);
     let Some(listener) = listener else {
-        return std::future::pending().await;
+        histories.await;
+        return Ok(());
     };
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let [front, back] = [Entropy::System.key(), Entropy::System.key()];
@@ -62,7 +66,7 @@ pub async fn serve_behind<S: Store>(
         // Pages that stay open leave room for whoever scrapes or probes.
         pages_max: room.min(super::brief::ROOM_MAX) / 2,
         secret,
-        scheme: match gate.tls {
+        scheme: match &gate.tls {
             Some(_) => Scheme::Https,
             None => Scheme::Http,
         },
@@ -82,11 +86,11 @@ pub async fn serve_behind<S: Store>(
         // The sender is only dropped at the end of the process.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
-    let brief = Brief::new(listener, room, gate.tls);
+    let brief = Brief::new(listener, room, gate);
     let served = axum::serve(brief, routes).with_graceful_shutdown(stop);
     tokio::select! {
         served = served => served?,
-        () = dashboard.run() => {}
+        () = histories => {}
     }
     Ok(())
 }

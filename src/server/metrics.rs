@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::{
     coordinator::{Coordinator, Seen, Survey},
     settings::MetricsDependencies,
-    store::Store,
+    store::{Figures, Store},
     telemetry::{Family, Telemetry, Value, exposition, process_families, table},
 };
 
@@ -126,8 +126,42 @@ impl<S: Store> Metrics<S> {
             (&table::STORE_DEGRADED, alone),
         ];
         families.extend(whole.map(|(metric, value)| Family::alone(metric, value)));
+        families.extend(of_store(&self.coordinator.store_figures()));
         families
     }
+}
+
+fn of_store(figures: &Figures) -> [Family; 6] {
+    [
+        Family::of(
+            &table::STORE_COMMANDS,
+            [
+                (["swap"], figures.swaps),
+                (["look"], figures.looks),
+                (["drop"], figures.drops),
+                (["publish"], figures.publishes),
+                (["keep"], figures.keeps),
+            ],
+        ),
+        Family::alone(&table::STORE_SWAPS_LOST, figures.swaps_lost),
+        Family::of(
+            &table::STORE_DECISIONS,
+            [
+                (["in_place"], figures.decided_in_place),
+                (["swap"], figures.decided_by_swap),
+            ],
+        ),
+        Family::of(
+            &table::STORE_MESSAGES,
+            [
+                (["told"], figures.told),
+                (["heard"], figures.heard),
+                (["lost"], figures.lost),
+            ],
+        ),
+        Family::alone(&table::STORE_COPIES, figures.copies),
+        Family::alone(&table::STORE_AWAY, u64::from(figures.is_away)),
+    ]
 }
 
 /// How many of them fit so many bytes.

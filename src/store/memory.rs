@@ -17,7 +17,7 @@ use std::{
 use dashmap::{DashMap, Entry};
 use holdoff_decision::{Reach, Time};
 
-use super::{Name, Notes, Seed, Slot, Store, StoreError, Told, sequences::Sequences};
+use super::{Name, Notes, Numbered, Seed, Slot, Store, StoreError, Told, sequences::Sequences};
 use crate::permit::DependencyId;
 
 /// Enough that two cores rarely meet in one.
@@ -170,6 +170,13 @@ impl Store for MemoryStore {
         now: Time,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send {
         ready(Ok(self.sequences.note(instance, sequence, now)))
+    }
+
+    fn end_sequence(&self, instance: u64, sequence: u64, ended: Numbered) {
+        match ended {
+            Numbered::Taken => {}
+            Numbered::NotTaken => self.sequences.forget(instance, sequence),
+        }
     }
 
     fn tell(&self, _: Told) {}

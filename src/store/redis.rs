@@ -13,14 +13,18 @@
 
 pub mod address;
 mod asking;
+mod board;
 mod count;
+mod counted;
 mod decide;
 mod desk;
 mod feed;
 mod guard;
+pub mod here;
 mod keeper;
 mod keys;
 mod link;
+mod numbers;
 mod script;
 
 use std::{
@@ -33,24 +37,34 @@ use dashmap::DashMap;
 use holdoff_decision::{Nanos, Reach, Time};
 use tokio::{runtime::Handle, time::Instant};
 
-pub use self::address::Address;
+pub use self::{
+    address::Address,
+    board::{Board, Enrolled, Put, Swapped},
+};
 use self::{
+    board::News,
     count::Count,
-    desk::{Departure, Desk, GROUPED_FOR, Joined, Landing, Lifetimes, Path},
-    feed::Feed,
+    counted::{Counted, Counts},
+    desk::{Departure, Desk, Joined, Landing, Lifetimes, Path},
+    feed::{Feed, Source},
     guard::{By, Ended, Guard, Pass, Triers},
+    here::Here,
     keys::{Keys, SHARDS},
     link::Link,
-    script::{Act, Call, Outcome, Reply, Version},
+    numbers::Untaken,
+    script::{Act, Call, Outcome, Reply, Tells},
 };
 use super::{
-    Name, Seed, Slot, Standing, Store, StoreError, Told, memory::AlreadyUniform, sequences::Seen,
+    Figures, Name, Numbered, Seed, Slot, Standing, Store, StoreError, Told, memory::AlreadyUniform,
     stored,
 };
 use crate::{clock::FleetClock, permit::DependencyId};
+pub use script::Version;
 
 /// How it begins why a store was not asked.
 const NOT_ASKED: &str = "it was not asked";
+/// Enough that two cores rarely meet in one.
+const DESKS_SHARDS: usize = 256;
 /// Swaps that one rule may lose before it is refused.
 const TRIES: u32 = 100;
 /// Records that nobody drops are renewed long before it, by every replica that knows them.
@@ -70,6 +84,9 @@ pub struct Timing {
     pub answer_within: Duration,
     /// How long an idle record stays if nobody drops it.
     pub kept_for: Duration,
+    /// On the leased path, from one swap of a record to the next of the same replica. A retry
+    /// waits for its backoff anyway; a probe does not wait.
+    pub grouped_for: Duration,
 }
 
 impl Default for Timing {
@@ -77,6 +94,7 @@ impl Default for Timing {
         Self {
             answer_within: Duration::from_millis(50),
             kept_for: Duration::from_secs(1_800),
+            grouped_for: Duration::from_millis(20),
         }
     }
 }
@@ -97,8 +115,6 @@ struct Shared {
     clock: Arc<FleetClock>,
     /// One; in a cluster one a shard, since its masters fail alone.
     guards: Vec<Guard>,
-    /// This replica's, for what it gives out by itself.
-    number: u16,
     /// Replicas that are there, this one included; 0: not known yet.
     replicas: AtomicU32,
     /// Numbers of reports that were noted while the store was away.
@@ -107,12 +123,21 @@ struct Shared {
     unit: f64,
     desks: Desks,
     count: Count,
+    counts: Counts,
     home: Handle,
     permit_key: [u8; 16],
     was_empty: bool,
     path: Path,
+    /// Of this replica, from 1.
+    number: u16,
+    /// Of this run of it.
+    run: u64,
     feed: Feed,
+    untaken: Untaken,
     told: OnceLock<Told>,
+    news: News,
+    /// As they were at the start.
+    policies: OnceLock<Put>,
 }
 
 /// How decisions are made over a store.
@@ -120,9 +145,9 @@ struct Shared {
 pub enum Decisions {
     /// First attempts and reports in each replica's memory; the store is asked where the
     /// fleet must agree
+    #[default]
     Leased,
     /// Each is swapped into the store before it is told
-    #[default]
     Strict,
 }
 
@@ -138,16 +163,60 @@ impl RedisStore {
         decisions: Decisions,
         fresh_permit_key: [u8; 16],
     ) -> Result<Self, String> {
-        let failed = |error: ::redis::RedisError| format!("the store {address}: {error}");
+        let clock = FleetClock::new();
+        Self::connect_by(clock, address, timing, decisions, fresh_permit_key).await
+    }
+
+    /// As [`Self::connect`], by this clock.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn connect_by(
+        clock: FleetClock,
+        address: &Address,
+        timing: Timing,
+        decisions: Decisions,
+        fresh_permit_key: [u8; 16],
+    ) -> Result<Self, String> {
         let opened = tokio::time::timeout(2 * link::CONNECT_WITHIN, Link::open(address)).await;
         let link = opened
             .map_err(|_| format!("the store {address} does not answer"))?
-            .map_err(failed)?;
-        let keys = Keys::new(address.prefix());
+            .map_err(|error| format!("the store {address}: {error}"))?;
+        let clock = Arc::new(clock);
+        let source = Source::Server(address.clone());
+        Self::begin(link, source, clock, timing, decisions, fresh_permit_key).await
+    }
+
+    /// Over a store in this process, by the runtime's clock.
+    ///
+    /// # Errors
+    /// Never yet.
+    pub async fn over(
+        here: &Arc<Here>,
+        timing: Timing,
+        decisions: Decisions,
+        fresh_permit_key: [u8; 16],
+    ) -> Result<Self, String> {
+        let clock = Arc::new(FleetClock::of_runtime());
+        let source = Source::Here(Arc::clone(here));
+        let link = Link::Here(Arc::clone(here));
+        Self::begin(link, source, clock, timing, decisions, fresh_permit_key).await
+    }
+
+    async fn begin(
+        link: Link,
+        source: Source,
+        clock: Arc<FleetClock>,
+        timing: Timing,
+        decisions: Decisions,
+        fresh_permit_key: [u8; 16],
+    ) -> Result<Self, String> {
+        let failed = |error: ::redis::RedisError| format!("the store {source}: {error}");
+        let keys = Keys::new(source.prefix());
         let permit_key = keeper::permit_key(&link, &keys, fresh_permit_key).await;
         // A place to begin at; the store tells which number is free.
-        let [a, b, c, d, e, f, g, h, ..] = fresh_permit_key;
-        let fresh = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+        let (first_half, second_half) = halves(fresh_permit_key);
+        let fresh = u64::from_le_bytes(first_half);
         let number = keeper::replica_number(&link, &keys, fresh).await;
         let number = number.map_err(failed)?;
         let path = match decisions {
@@ -155,46 +224,50 @@ impl RedisStore {
             Decisions::Leased => Path::Leased(number),
         };
         let unit = (fresh >> 11) as f64 / (1_u64 << 53) as f64;
-        let clock = Arc::new(FleetClock::new());
         let now = clock.own();
         let mut shared = Shared {
             permit_key: permit_key.map_err(failed)?,
             link,
             keys,
             timing,
-            guards: match address.kind() {
-                address::Kind::Cluster => (0..SHARDS)
+            guards: match source.is_cluster() {
+                true => (0..SHARDS)
                     .map(|_| Guard::new(Triers::All, unit, now))
                     .collect(),
-                address::Kind::One | address::Kind::Sentinels { .. } => {
-                    vec![Guard::new(Triers::Keeper, unit, now)]
-                }
+                false => vec![Guard::new(Triers::Keeper, unit, now)],
             },
-            number,
             replicas: AtomicU32::new(0),
             unsent: Mutex::default(),
             unit,
             clock,
-            desks: DashMap::default(),
+            desks: DashMap::with_hasher_and_shard_amount(Default::default(), DESKS_SHARDS),
             count: Count::default(),
+            counts: Counts::default(),
             home: Handle::current(),
             was_empty: false,
-            feed: Feed::new(path),
+            feed: Feed::new(number),
+            untaken: Untaken::default(),
             path,
+            number,
+            run: u64::from_le_bytes(second_half),
             told: OnceLock::new(),
+            news: News::default(),
+            policies: OnceLock::new(),
         };
         let first = shared.look_at_clock().await;
-        shared.was_empty = !first.map_err(|error| format!("the store {address}: {error}"))?;
+        shared.was_empty = !first.map_err(|error| format!("the store {source}: {error}"))?;
         shared
             .show_oneself(By::Question)
             .await
-            .map_err(|error| format!("the store {address}: {error}"))?;
+            .map_err(|error| format!("the store {source}: {error}"))?;
         let shared = Arc::new(shared);
         tokio::spawn(keeper::keep(Arc::downgrade(&shared)));
-        if shared.is_leased() {
-            let heard = feed::follow(&shared, address.clone()).await;
-            heard.map_err(failed)?;
-        }
+        let heard = feed::follow(&shared, source.clone()).await;
+        heard.map_err(failed)?;
+        // Followed first: what is put from here on is told.
+        let put = Board::of(&shared).policies().await;
+        let put = put.map_err(|error| format!("the store {source}: {error}"))?;
+        let _ = shared.policies.set(put);
         Ok(Self { shared })
     }
 
@@ -244,10 +317,10 @@ impl Shared {
         }
     }
 
-    fn keep_sequence(&self, instance: u64, sequence: u64) {
-        let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
+    fn keep_sequence(&self, number: (u64, u64)) {
+        let mut unsent = locked(&self.unsent);
         if unsent.len() < UNSENT_MAX {
-            unsent.push((instance, sequence));
+            unsent.push(number);
         }
     }
 
@@ -260,7 +333,7 @@ impl Shared {
 
     /// Sends the draft of a desk, unless one is on its way or a group gathers.
     fn dispatch(self: &Arc<Self>, id: DependencyId, desk: &Arc<Mutex<Desk>>, at: &mut Desk) {
-        if at.gathers() {
+        if at.gathers() || !at.has_draft() {
             return;
         }
         if let Some(departure) = at.depart(self.lifetimes(), self.clock.now()) {
@@ -298,11 +371,17 @@ async fn fly(shared: Arc<Shared>, id: DependencyId, desk: Arc<Mutex<Desk>>, firs
             expected,
             act,
             epoch,
+            tells,
         } = &departure;
         if let Act::Put { .. } = act {
-            locked(&desk).group_until(crate::clock::instant() + GROUPED_FOR);
+            locked(&desk).group_until(crate::clock::instant() + shared.timing.grouped_for);
         }
-        let reply = shared.ask(&place, expected, act, *epoch).await;
+        let asked = shared.ask_and_tell(&place, expected, act, *epoch, *tells);
+        let reply = asked.await;
+        let was_lost = matches!(&reply, Ok(reply) if !matches!(reply.outcome, Outcome::Done(_)));
+        if was_lost && matches!(act, Act::Put { .. }) {
+            shared.counts.add(Counted::SwapLost);
+        }
         let mut at = locked(&desk);
         let now = shared.clock.now();
         match reply {
@@ -314,43 +393,6 @@ async fn fly(shared: Arc<Shared>, id: DependencyId, desk: Arc<Mutex<Desk>>, firs
         shared.count.note(id, at.slot().map(|slot| &slot.name));
         shared.tell_news(id, &mut at);
         next = at.depart(shared.lifetimes(), now);
-    }
-}
-
-impl RedisStore {
-    /// As [`Store::note_sequence`], in the store.
-    async fn note_there(
-        &self,
-        instance: u64,
-        sequence: u64,
-        now: Time,
-    ) -> Result<bool, StoreError> {
-        let place = self.shared.keys.sequence(instance);
-        // Most instances have sent a report before, so what they have is asked for first.
-        let mut expected: Version = Some("?".into());
-        let mut act = Act::Look;
-        for _ in 0..TRIES {
-            let reply = self.shared.ask(&place, &expected, &act, 0).await?;
-            let (version, seen) = match reply.outcome {
-                Outcome::Done(_) => return Ok(true),
-                Outcome::Other { version, bytes } => (Some(version), Seen::of_bytes(&bytes)),
-                Outcome::Absent { .. } => (None, None),
-            };
-            let seen = match seen {
-                Some(mut seen) => match seen.note(sequence) {
-                    true => seen,
-                    false => return Ok(false),
-                },
-                None => Seen::first(sequence, now),
-            };
-            expected = version;
-            act = Act::Put {
-                bytes: seen.to_bytes(),
-                kept_for_ms: millis(SEQUENCE_KEPT),
-            };
-        }
-        let lost = format!("others were faster {TRIES} times");
-        Err(StoreError::Unavailable(lost))
     }
 }
 
@@ -375,15 +417,25 @@ impl Store for RedisStore {
         if self.shared.is_leased() {
             return Ok(self.shared.feed.note_sequence(instance, sequence, now));
         }
-        if !self.shared.feed.note_here(instance, sequence, now) {
-            return Ok(false);
+        let there = self.shared.note_number((instance, sequence), now).await;
+        let feed = &self.shared.feed;
+        let is_new = there != Ok(false) && feed.note_sequence(instance, sequence, now);
+        if is_new && there.is_err() {
+            // Alone; the store is told when it is back.
+            self.shared.keep_sequence((instance, sequence));
         }
-        match self.note_there(instance, sequence, now).await {
-            Ok(is_new) => Ok(is_new),
-            Err(_) => {
-                // Alone; the store is told when it is back.
-                self.shared.keep_sequence(instance, sequence);
-                Ok(true)
+        Ok(is_new)
+    }
+
+    fn end_sequence(&self, instance: u64, sequence: u64, ended: Numbered) {
+        let (shared, number) = (&self.shared, (instance, sequence));
+        match (shared.is_leased(), ended) {
+            (true, _) => shared.feed.end_sequence(instance, sequence, ended),
+            (false, Numbered::Taken) => {}
+            (false, Numbered::NotTaken) => {
+                shared.feed.end_sequence(instance, sequence, ended);
+                locked(&shared.unsent).retain(|unsent| *unsent != number);
+                shared.take_back(number);
             }
         }
     }
@@ -470,6 +522,25 @@ impl Store for RedisStore {
     fn len(&self) -> usize {
         self.shared.count.all()
     }
+
+    fn board(&self) -> Option<Board> {
+        Some(Board::of(&self.shared))
+    }
+
+    fn figures(&self) -> Figures {
+        Figures {
+            copies: self.shared.desks.len() as u64,
+            is_away: self.is_away(),
+            ..self.shared.counts.read()
+        }
+    }
+}
+
+fn halves(bytes: [u8; 16]) -> ([u8; 8], [u8; 8]) {
+    let (mut first, mut second) = ([0; 8], [0; 8]);
+    first.copy_from_slice(&bytes[..8]);
+    second.copy_from_slice(&bytes[8..]);
+    (first, second)
 }
 
 fn locked<T>(desk: &Mutex<T>) -> MutexGuard<'_, T> {

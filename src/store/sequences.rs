@@ -44,6 +44,15 @@ impl Sequences {
         shard.insert(instance, Seen::first(sequence, now));
         true
     }
+
+    /// Takes a number back whose report was not taken.
+    pub fn forget(&self, instance: u64, sequence: u64) {
+        let shard = &self.shards[(instance % SHARDS as u64) as usize];
+        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(seen) = shard.get_mut(&instance) {
+            seen.forget(sequence);
+        }
+    }
 }
 
 impl Seen {
@@ -89,6 +98,17 @@ impl Seen {
         }
         new
     }
+
+    /// False: it was not noted, or is too old to be told apart.
+    pub fn forget(&mut self, sequence: u64) -> bool {
+        match self.highest.checked_sub(sequence) {
+            Some(back) if back < 64 && self.recent & 1 << back != 0 => {
+                self.recent &= !(1 << back);
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
 }
 
 /// Forgets the half that has been silent longest: the cost is spread over as many insertions.
@@ -127,6 +147,22 @@ mod tests {
             sequences.note(2, 5, Time(0)),
             "another instance has numbers of its own"
         );
+    }
+
+    #[test]
+    fn a_number_that_is_taken_back_is_new_once_more_and_its_neighbours_are_not() {
+        let sequences = Sequences::default();
+        for sequence in 5..9 {
+            assert!(sequences.note(1, sequence, Time(0)));
+        }
+        for taken_back in [8, 6] {
+            sequences.forget(1, taken_back);
+            sequences.forget(2, taken_back);
+            for sequence in 5..9 {
+                let new = sequences.note(1, sequence, Time(0));
+                assert_eq!(new, sequence == taken_back, "{sequence}");
+            }
+        }
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub fn read(bytes: &[u8]) -> Result<Slot, Corrupt> {
         beside: checks.map(|checks| {
             Box::new(Beside {
                 checks: Some(checks),
-                shadow: None,
+                ..Beside::default()
             })
         }),
     };

@@ -50,6 +50,10 @@ pub enum Counter {
     CertificateReload,
     CertificateReloadRefused,
     HandshakeFailed,
+    /// A connection was refused: its address has too many.
+    AddressCrowded,
+    /// A session was refused: its principal has too many.
+    PrincipalCrowded,
     Degraded,
 }
 
@@ -214,7 +218,7 @@ const ALONE: [(Counter, &Metric); 14] = [
 ];
 
 /// Counters with one label; those of one metric stand together.
-const LABELLED: [(Counter, &Metric, &str); 16] = [
+const LABELLED: [(Counter, &Metric, &str); 18] = [
     (Counter::Reload, &table::POLICY_RELOADS, "taken"),
     (Counter::ReloadRefused, &table::POLICY_RELOADS, "refused"),
     (Counter::CheckPlanned, &table::CHECK_PLANS, "run"),
@@ -255,6 +259,16 @@ const LABELLED: [(Counter, &Metric, &str); 16] = [
         &table::CERTIFICATE_RELOADS,
         "refused",
     ),
+    (
+        Counter::AddressCrowded,
+        &table::LIMITS_MET,
+        "connections_per_address",
+    ),
+    (
+        Counter::PrincipalCrowded,
+        &table::LIMITS_MET,
+        "sessions_per_principal",
+    ),
 ];
 
 const GRANTED: usize = 0;
@@ -266,7 +280,7 @@ const TRIPPED: usize = TRANSITION + STATES.len() * STATES.len();
 const EXPORTED: usize = TRIPPED + TRIPS.len();
 const SINGLE: usize = EXPORTED + SIGNALS.len() * EXPORTS.len();
 /// How many counters there are.
-pub(super) const COUNT: usize = SINGLE + 32;
+pub(super) const COUNT: usize = SINGLE + 34;
 
 /// A place below [`COUNT`]; the match is exhaustive so that none is forgotten.
 pub(super) const fn place(counter: Counter) -> usize {
@@ -311,7 +325,9 @@ pub(super) const fn place(counter: Counter) -> usize {
         Counter::CertificateReload => SINGLE + 28,
         Counter::CertificateReloadRefused => SINGLE + 29,
         Counter::HandshakeFailed => SINGLE + 30,
-        Counter::Degraded => SINGLE + 31,
+        Counter::AddressCrowded => SINGLE + 31,
+        Counter::PrincipalCrowded => SINGLE + 32,
+        Counter::Degraded => SINGLE + 33,
     }
 }
 

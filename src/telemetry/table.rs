@@ -131,6 +131,8 @@ metrics! {
             "Sessions of clients.";
         SESSIONS_OPENED: Counter, ("holdoff_sessions_opened_total", "holdoff.sessions.opened", "{session}"), [],
             "Sessions that began.";
+        LIMITS_MET: Counter, ("holdoff_limits_met_total", "holdoff.limits.met", "{refusal}"), ["limit"],
+            "Connections and sessions refused, since one address or principal has as many as it may have.";
         SUBSCRIPTIONS: Gauge, ("holdoff_subscriptions", "holdoff.subscriptions", "{subscription}"), [],
             "Dependencies that sessions follow, each session counted.";
         PUSHES: Counter, ("holdoff_pushes_total", "holdoff.pushes", "{update}"), [],
@@ -155,8 +157,12 @@ metrics! {
             "Requests refused for who sent them.";
         ACCESS_RELOADS: Counter, ("holdoff_access_reloads_total", "holdoff.access.reloads", "{reload}"), ["result"],
             "Readings of a changed access file.";
+        ACCESS_REFUSED_NOW: Gauge, ("holdoff_access_reload_refused", "holdoff.access.reload_refused", ""), [],
+            "1 while the newest reading of the access file is refused and an older one is in force.";
         CERTIFICATE_RELOADS: Counter, ("holdoff_certificate_reloads_total", "holdoff.certificate.reloads", "{reload}"), ["result"],
             "Readings of changed certificates.";
+        CERTIFICATE_REFUSED_NOW: Gauge, ("holdoff_certificate_reload_refused", "holdoff.certificate.reload_refused", ""), [],
+            "1 while the newest reading of the certificates is refused and older ones are in force.";
         HANDSHAKES_FAILED: Counter, ("holdoff_tls_handshakes_failed_total", "holdoff.tls.handshakes.failed", "{connection}"), [],
             "Connections that ended before TLS was agreed on.";
         EXPORTS: Counter, ("holdoff_telemetry_exports_total", "holdoff.telemetry.exports", "{export}"), ["signal", "result"],
@@ -173,6 +179,20 @@ metrics! {
             "File descriptors that are open.";
         PROCESS_FDS_LIMIT: Gauge, ("process_max_fds", "process.open_file_descriptor.limit", "{file_descriptor}"), [],
             "File descriptors that may be open.";
+    }
+    OF_THE_STORE: "The store that replicas share; all 0 where none is shared." {
+        STORE_COMMANDS: Counter, ("holdoff_store_commands_total", "holdoff.store.commands", "{command}"), ["command"],
+            "Commands sent to the shared store: the script that swaps a record in, looks at one or drops one; messages; keys that are renewed or looked for.";
+        STORE_SWAPS_LOST: Counter, ("holdoff_store_swaps_lost_total", "holdoff.store.swaps.lost", "{swap}"), [],
+            "Swaps that changed nothing, since another replica was faster; they are made again.";
+        STORE_DECISIONS: Counter, ("holdoff_store_decisions_total", "holdoff.store.decisions", "{decision}"), ["how"],
+            "Questions and reports by how they were decided: in this replica's memory alone, or by a swap.";
+        STORE_MESSAGES: Counter, ("holdoff_store_messages_total", "holdoff.store.messages", "{message}"), ["what"],
+            "Messages with evidence: told to the other replicas, heard of them, and theirs that never came.";
+        STORE_COPIES: Gauge, ("holdoff_store_copies", "holdoff.store.copies", "{record}"), [],
+            "Records of the shared store that this replica has in memory.";
+        STORE_AWAY: Gauge, ("holdoff_store_away", "holdoff.store.away", ""), [],
+            "1 while the shared store, or a part of it, does not answer.";
     }
     PER_DEPENDENCY: "One series a dependency; see `--metrics-dependencies`." {
         DEPENDENCY_STATE: Gauge, ("holdoff_dependency_state", "holdoff.dependency.state", ""), ["namespace", "dependency"],
@@ -201,6 +221,7 @@ pub static ALL: &[(&str, &[&Metric])] = &[
     ("Questions, reports and checks", OF_DECISIONS),
     ("Breakers", OF_BREAKERS),
     ("The service", OF_THE_SERVICE),
+    ("The shared store", OF_THE_STORE),
     ("Of each dependency", PER_DEPENDENCY),
     ("Left out", OF_THE_SELECTION),
 ];

@@ -9,19 +9,19 @@ import grpc from '@grpc/grpc-js';
 import loader from '@grpc/proto-loader';
 
 const root = path.resolve(import.meta.dirname, '../..');
-const binary = process.env.HOLDOFF_BINARY ?? path.join(root, 'target/debug/holdoff');
+export const binary = process.env.HOLDOFF_BINARY ?? path.join(root, 'target/debug/holdoff');
 const protos = path.join(root, 'proto');
 const found = loader.loadSync(['holdoff/v1/coordinator.proto', 'holdoff/v1/operator.proto'], {
   includeDirs: [protos], keepCase: true, longs: Number, enums: String, defaults: true, oneofs: true,
 });
 const {holdoff} = grpc.loadPackageDefinition(found);
 
-const called = (client, method) => (request) => new Promise((done, fail) => {
-  client[method](request, {deadline: Date.now() + 30000}, (error, answer) => (error ? fail(error) : done(answer)));
+const called = (client, method, metadata) => (request) => new Promise((done, fail) => {
+  client[method](request, metadata, {deadline: Date.now() + 30000}, (error, answer) => (error ? fail(error) : done(answer)));
 });
 
 export class Service {
-  static async start({policies = 'version: 1\n', http = '127.0.0.1:0', listen = '127.0.0.1:0', more = []} = {}) {
+  static async start({policies = 'version: 1\n', http = '127.0.0.1:0', listen = '127.0.0.1:0', more = [], tls = null} = {}) {
     const file = path.join(mkdtempSync(path.join(tmpdir(), 'holdoff-browser-')), 'policies.yaml');
     writeFileSync(file, policies);
     const service = new Service();
@@ -33,15 +33,18 @@ export class Service {
       service.http = line.match(/HTTP on (.*)/)?.[1] ?? service.http;
       if (service.grpc && service.http) break;
     }
-    const coordinator = new holdoff.v1.CoordinatorService(service.grpc, grpc.credentials.createInsecure());
-    const operator = new holdoff.v1.OperatorService(service.grpc, grpc.credentials.createInsecure());
-    service.acquire = called(coordinator, 'Acquire');
-    service.report = called(coordinator, 'Report');
-    service.force = called(operator, 'SetOverride');
-    service.shown = called(operator, 'GetDependency');
-    service.put = called(operator, 'PutPolicy');
+    const credentials = tls ? grpc.credentials.createSsl(tls.authority) : grpc.credentials.createInsecure();
+    const metadata = new grpc.Metadata();
+    if (tls) metadata.set('authorization', `Bearer ${tls.token}`);
+    const coordinator = new holdoff.v1.CoordinatorService(service.grpc, credentials);
+    const operator = new holdoff.v1.OperatorService(service.grpc, credentials);
+    service.acquire = called(coordinator, 'Acquire', metadata);
+    service.report = called(coordinator, 'Report', metadata);
+    service.force = called(operator, 'SetOverride', metadata);
+    service.shown = called(operator, 'GetDependency', metadata);
+    service.put = called(operator, 'PutPolicy', metadata);
     service.clients = [coordinator, operator];
-    service.page = `http://${service.http}/dashboard/`;
+    service.page = `${tls ? 'https' : 'http'}://${service.http}/dashboard/`;
     return service;
   }
 

@@ -10,9 +10,10 @@ use holdoff::{
     settings::MetricsDependencies,
 };
 use holdoff_client::proto::{
-    AcquireBatch, Hello, ListAuditRequest, ListEventsRequest, OverrideKind, SessionRequest,
-    SessionResponse, SetOverrideRequest, Subscribe, WatchDependenciesRequest, acquire_item,
-    session_request::Message as Asked, session_response::Message as Answered,
+    AcquireBatch, GetDependencyRequest, Hello, ListAuditRequest, ListEventsRequest, OutcomeKind,
+    OverrideKind, ReportRequest, SessionRequest, SessionResponse, SetOverrideRequest, Subscribe,
+    WatchDependenciesRequest, acquire_item, session_request::Message as Asked,
+    session_response::Message as Answered,
 };
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, ReflectMessage, Value};
@@ -26,7 +27,7 @@ use tonic::{
 };
 use tonic_types::StatusExt;
 
-use crate::harness::{self, PATIENCE, Service, Setup, caller, first, source};
+use crate::harness::{self, PATIENCE, Service, Setup, caller, first, outcome, result, source};
 
 /// The callers of the matrix. Roles are in the namespace `default` unless said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -516,6 +517,60 @@ async fn a_session_is_looked_at_when_it_greets_and_for_each_namespace_it_names()
         })
         .collect();
     assert_eq!(codes, [0, 7, 7]);
+}
+
+/// What leaves its namespace to a greeting that was refused is of no namespace that it may name.
+#[tokio::test]
+async fn a_session_that_was_turned_away_decides_and_counts_nothing_in_another_namespace() {
+    let service = service().await;
+    let mut client = service.client().await;
+    let (asks, mut answers) = session(&mut client, Client).await;
+    let ill = Asked::Hello(Hello {
+        caller: caller(&"i".repeat(201)),
+        ..Hello::default()
+    });
+    let elsewhere = hello("other").message.unwrap();
+    for (greeting, named) in [(elsewhere, "namespace \"other\""), (ill, "caller.instance")] {
+        let question = AcquireBatch {
+            requests: vec![first("d")],
+        };
+        let report = ReportRequest {
+            entries: vec![result(&[1], outcome(OutcomeKind::Success))],
+            ..ReportRequest::default()
+        };
+        for message in [
+            greeting,
+            Asked::Acquire(question),
+            Asked::Report(report),
+            Asked::Subscribe(Subscribe::default()),
+        ] {
+            let message = Some(message);
+            asks.send(SessionRequest { id: 7, message }).await.unwrap();
+            let text = refusal_of(next(&mut answers).await.unwrap().unwrap());
+            assert!(text.contains(named), "{text}");
+        }
+    }
+    let get = signed(
+        Viewer,
+        GetDependencyRequest {
+            dependency: "d".into(),
+            ..GetDependencyRequest::default()
+        },
+    );
+    let seen = client.operates.get_dependency(get).await.unwrap();
+    assert!(!seen.into_inner().dependency.unwrap().live);
+    asks.send(hello("default")).await.unwrap();
+    let update = next(&mut answers).await.unwrap().unwrap();
+    let is_update = matches!(update.message, Some(Answered::Update(_)));
+    assert!(is_update, "{update:?}");
+}
+
+/// Of a whole message, or of the one question in it.
+fn refusal_of(answer: SessionResponse) -> String {
+    match answer.message {
+        Some(Answered::Status(status)) => status.message,
+        _ => item_status(answer).unwrap_err().message().to_owned(),
+    }
 }
 
 /// One that never greets speaks of the default namespace, which may not be its own.

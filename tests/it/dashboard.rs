@@ -654,6 +654,38 @@ async fn as_many_pages_as_there_is_room_for_and_a_closed_one_gives_its_place_bac
     drop(pages.dashboard.clone());
 }
 
+/// RFC 9112, 3.2: of two hosts nobody knows which was meant.
+#[tokio::test]
+async fn a_request_with_two_hosts_or_with_a_foreign_one_in_its_first_line_reads_nothing() {
+    let pages = Pages::of(Service::start("version: 1").await, 100).await;
+    for (text, status) in [
+        (
+            "GET /dashboard/ HTTP/1.1\r\nHost: localhost\r\nHost: evil.example",
+            400,
+        ),
+        (
+            "GET /dashboard/ HTTP/1.1\r\nHost: localhost\r\nHost: localhost",
+            400,
+        ),
+        (
+            "GET http://evil.example/dashboard/ HTTP/1.1\r\nHost: localhost",
+            421,
+        ),
+        (
+            "GET http://localhost/dashboard/ HTTP/1.1\r\nHost: evil.example",
+            421,
+        ),
+        (
+            "GET http://localhost/dashboard/ HTTP/1.1\r\nHost: localhost",
+            200,
+        ),
+        ("GET /dashboard/ HTTP/1.1\r\nHost: localhost", 200),
+    ] {
+        let asked = format!("{text}\r\nConnection: close\r\n\r\n");
+        assert_eq!(pages.answered(&asked).await.status, status, "{text}");
+    }
+}
+
 #[tokio::test]
 async fn who_has_no_token_sees_nothing_and_who_signs_in_does_what_its_role_may() {
     let (token, viewer) = (Token::new([1; 32]), Token::new([2; 32]));

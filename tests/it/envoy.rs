@@ -470,6 +470,7 @@ async fn without_rules_a_dependency_is_named_by_its_entries() {
     let get = GetDependencyRequest {
         namespace: "shop".into(),
         dependency: "destination_cluster:payments/generic_key:cheap".into(),
+        ..Default::default()
     };
     assert!(client.operates.get_dependency(get).await.is_ok());
 }

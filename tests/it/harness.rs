@@ -16,7 +16,7 @@ use std::{
 };
 
 use holdoff::{
-    access::{Access, Keyring},
+    access::{Access, Keyring, Limits},
     clock::Clock,
     coordinator::{Coordinator, Parts},
     durable::{Durable, PermitKey, Start},
@@ -62,6 +62,7 @@ pub struct Setup<'a> {
     pub at_ms: u64,
     /// The text of an access file; `None`: everybody may do everything.
     pub access: Option<&'a str>,
+    pub limits: Limits,
 }
 
 impl Default for Setup<'_> {
@@ -73,6 +74,7 @@ impl Default for Setup<'_> {
             entropy: Entropy::seeded(7),
             at_ms: 0,
             access: None,
+            limits: Limits::default(),
         }
     }
 }
@@ -118,6 +120,7 @@ impl Service {
             Some(text) => Access::held_by(Keyring::parse(text).unwrap(), clock.clone()),
             None => Access::open(clock.clone()),
         };
+        let access = access.limited_to(setup.limits);
         let parts = Parts {
             store,
             clock,

@@ -19,7 +19,7 @@ use holdoff_decision::{
 
 use crate::{
     harness::source,
-    stores::{Make, Server, connect_with},
+    stores::{Cluster, Make, Server, connect_with},
 };
 
 const FAIL: Outcome = Outcome::of(OutcomeKind::Failure);
@@ -50,17 +50,13 @@ impl Fleet {
         let server = Server::start(make, &[]);
         let mut replicas = Vec::new();
         for _ in 0..REPLICAS {
-            replicas.push(replica(&server).await);
+            replicas.push(replica(&server.url()).await);
         }
         Self { server, replicas }
     }
 
     async fn trip(&self, dependency: &str) {
-        for at in 0..5 {
-            let decision = first(&self.replicas[0], dependency, "one").await;
-            let told = report(&self.replicas[0], &decision, "one", FAIL).await;
-            assert_eq!(told, Reported::Ok, "failure {at}");
-        }
+        trip(&self.replicas[0], dependency).await;
     }
 
     /// Waits until `holds`, and says how long it took.
@@ -74,8 +70,16 @@ impl Fleet {
     }
 }
 
-async fn replica(server: &Server) -> Replica {
-    let store = connect_with(&server.url(), Decisions::Leased).await;
+async fn trip(on: &Replica, dependency: &str) {
+    for at in 0..5 {
+        let decision = first(on, dependency, "one").await;
+        let told = report(on, &decision, "one", FAIL).await;
+        assert_eq!(told, Reported::Ok, "failure {at}");
+    }
+}
+
+async fn replica(url: &str) -> Replica {
+    let store = connect_with(url, Decisions::Leased).await;
     let key = PermitKey(store.permit_key());
     let clock = Clock::Fleet(store.clock());
     let now = Nanos(clock.now().0);
@@ -142,7 +146,7 @@ fn denied(decision: &Decision) -> Option<DenialReason> {
 
 /// What the server has been asked for, by its own count. What the one script calls is not: it is
 /// counted as the call of the script, but what is published there as well.
-fn commands(server: &Server) -> u64 {
+pub fn commands(server: &Server) -> u64 {
     const WITHIN_THE_SCRIPT: [&str; 7] =
         ["time", "hget", "hmget", "hset", "pexpire", "zadd", "info"];
     let told: String = redis::cmd("INFO")
@@ -228,6 +232,29 @@ async fn a_trip_reaches_all_replicas_within_250_ms() {
     all.sort();
     println!("median {:?}, most {:?}", all[5], all[9]);
     assert!(all[9] <= Duration::from_millis(250), "{all:?}");
+}
+
+/// What is told at one master, or at the one that Sentinels name, is heard by all.
+#[tokio::test]
+async fn a_trip_travels_over_a_cluster_and_by_sentinels() {
+    let cluster = Cluster::start();
+    let master = Server::start(Make::Redis, &[]);
+    let sentinel = Server::sentinel(master.port);
+    let by_sentinel = format!("redis+sentinel://127.0.0.1:{}/primary", sentinel.port);
+    for url in [cluster.url(), by_sentinel] {
+        let (one, two) = (replica(&url).await, replica(&url).await);
+        // Of different shards, so at different masters.
+        for name in ["one", "two", "three", "four", "five", "six"] {
+            first(&two, name, "two").await;
+            trip(&one, name).await;
+            let begun = Instant::now();
+            while denied(&first(&two, name, "two").await) != Some(DenialReason::BreakerOpen) {
+                let waited = begun.elapsed();
+                assert!(waited < Duration::from_secs(10), "{name} over {url}");
+                pause(2).await;
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -588,12 +588,16 @@ async fn health_and_metrics_are_served_over_http_and_sigterm_ends_it_in_order() 
         url: format!("http://{grpc}"),
     };
     let get = |path: &str| {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         http(&at, &request)
     };
     assert_eq!(get("/healthz").0, 200);
     assert_eq!(get("/readyz").0, 200);
     assert_eq!(get("/nothing").0, 404);
+    // As a page asks whose name was pointed at this machine.
+    let foreign = "GET /metrics HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
+    assert_eq!(http(&at, foreign).0, 421);
     assert_eq!(http(&at, "\0\x01\x02 garbage\r\n\r\n").0, 400);
     let mut client = Client::connect(&running.url).await;
     client.granted(first("d")).await;
@@ -736,4 +740,28 @@ fn the_service_logs_in_the_format_and_at_the_level_that_was_asked_for() {
     });
     assert!(stopping, "{json:?}");
     assert_eq!(logged(&at, &[("RUST_LOG", "error")]), [""; 0]);
+}
+
+#[test]
+fn policy_files_that_are_refused_while_it_runs_are_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = written(dir.path(), "a.yaml", "version: 1\n");
+    let at = ["--listen", "127.0.0.1:0", "--policies"];
+    let mut command = serve(&[&at[..], &[file.to_str().unwrap()]].concat());
+    let mut child = command
+        .env_remove("RUST_LOG")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    written(dir.path(), "a.yaml", "version: 1\nunheard_of: 1\n");
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let refused = said.find_map(|line| line.ok().filter(|line| line.contains("unheard_of")));
+    assert!(refused.unwrap().contains(" WARN "));
+    terminate(&child);
+    assert!(child.wait().unwrap().success());
 }

@@ -342,11 +342,14 @@ async fn a_changed_certificate_drops_no_call_and_holds_for_new_connections() {
             secret(dir.path(), "server.pem", &issued.cert);
             secret(dir.path(), "server.key", &issued.key);
             let began = Instant::now();
+            let called = calls.load(Ordering::Relaxed);
+            // Some calls under each of them, however slow the machine is.
             while service
                 .said()
                 .matches("certificates were read again")
                 .count()
                 == before
+                || calls.load(Ordering::Relaxed) < called + 11
             {
                 assert!(began.elapsed() < PATIENCE, "round {round}");
                 tokio::task::yield_now().await;
@@ -406,12 +409,25 @@ async fn a_bad_file_changes_nothing_and_is_logged_and_counted() {
     );
     // A write and a rename may be seen as two readings of the certificate and the key.
     assert!(!metrics.contains("holdoff_certificate_reloads_total{result=\"refused\"} 0"));
+    for now in ["access", "certificate"] {
+        let gauge = format!("\nholdoff_{now}_reload_refused 1\n");
+        assert!(metrics.contains(&gauge), "{gauge}{metrics}");
+    }
+    let good = authority.server();
+    secret(dir.path(), "server.pem", &good.cert);
+    secret(dir.path(), "server.key", &good.key);
+    service.until_said("the certificates were read again").await;
     access_file(dir.path(), &tokens[1..], "{}");
     service.until_said("the access file was read again").await;
     assert_eq!(
         asked(client().await, Some(&token)).await,
         Code::Unauthenticated
     );
+    let metrics = page(&service, &authority, "/metrics", Some(&viewer)).await;
+    for now in ["access", "certificate"] {
+        let gauge = format!("\nholdoff_{now}_reload_refused 0\n");
+        assert!(metrics.contains(&gauge), "{gauge}{metrics}");
+    }
 }
 
 /// A page over TLS, its head first, as the command line's users would see it.
@@ -610,6 +626,48 @@ async fn pages_want_a_token_and_health_does_not() {
         status("/metrics", Some(&token)).await.as_deref(),
         Some("200")
     );
+}
+
+#[test]
+fn exec_goes_on_without_a_service_that_refuses_it_and_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let (ada, checkout) = (Token::new([5; 32]), Token::new([6; 32]));
+    let tokens = [
+        ("ada", &ada, "{default: operator}"),
+        ("checkout", &checkout, "{default: client}"),
+    ];
+    access_file(dir.path(), &tokens, "{}");
+    let ca = secret(dir.path(), "ca.pem", &authority.pem());
+    let service = Secure::start(
+        dir.path(),
+        &authority.server(),
+        &["--access", "access.yaml"],
+    );
+    let told = |token: &Token, more: &[&str]| {
+        let ran = Command::new(BINARY)
+            .args(["exec", "--dependency", "d", "--ask-timeout", "10s"])
+            .args(["--server", &format!("https://{}", service.grpc)])
+            .args(more)
+            .args(["--", "true"])
+            .env("HOLDOFF_CA", &ca)
+            .env("HOLDOFF_TOKEN", token.reveal())
+            .output()
+            .unwrap();
+        assert!(ran.status.success());
+        String::from_utf8(ran.stderr).unwrap()
+    };
+    assert_eq!(told(&checkout, &[]), "");
+    for (told, named) in [
+        (told(&ada, &[]), "it needs the role client"),
+        (
+            told(&checkout, &["--namespace", "other"]),
+            "namespace \"other\"",
+        ),
+    ] {
+        assert!(told.starts_with("holdoff: going on without"), "{told}");
+        assert!(told.contains(named), "{told}");
+    }
 }
 
 /// A peer that begins TLS and does not finish it, on either port.

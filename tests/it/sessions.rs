@@ -50,7 +50,7 @@ impl Session {
     }
 
     /// The next answer; what is pushed comes between them.
-    async fn next(&mut self) -> (u64, Answered) {
+    pub async fn next(&mut self) -> (u64, Answered) {
         loop {
             match self.message().await {
                 (_, Answered::Update(_)) => {}
@@ -70,7 +70,7 @@ impl Session {
         }
     }
 
-    async fn items(&mut self, id: u64) -> Vec<acquire_item::Result> {
+    pub async fn items(&mut self, id: u64) -> Vec<acquire_item::Result> {
         match self.next().await {
             (answered, Answered::Acquired(batch)) => {
                 assert_eq!(answered, id);
@@ -95,7 +95,7 @@ impl Session {
     }
 }
 
-fn permit(item: acquire_item::Result) -> bytes::Bytes {
+pub fn permit(item: acquire_item::Result) -> bytes::Bytes {
     match item {
         acquire_item::Result::Response(response) => grant_of(response).permit,
         acquire_item::Result::Status(status) => panic!("{status:?}"),
@@ -228,6 +228,7 @@ async fn what_a_hello_says_holds_where_a_question_says_nothing() {
         .get_dependency(holdoff_client::proto::GetDependencyRequest {
             namespace: "other".into(),
             dependency: "d".into(),
+            ..Default::default()
         })
         .await
         .unwrap()

@@ -7,13 +7,16 @@ use std::sync::{
 
 use holdoff::{
     permit::DependencyId,
-    store::{Limits, MemoryStore, Run, Seed, Slot, Store, StoreError, by_fleet},
+    store::{
+        Limits, MemoryStore, Numbered, Run, Seed, Slot, Store, StoreError, by_fleet,
+        redis::Decisions,
+    },
 };
 use holdoff_decision::{Nanos, Policy, Record, Time};
 
 use crate::{
     harness::ORIGIN,
-    stores::{Cluster, Make, Server, connect},
+    stores::{Cluster, Make, Server, connect, connect_with},
 };
 
 const ROOM: Limits = Limits {
@@ -48,6 +51,7 @@ async fn contract<S: Store>(store: S) {
     limits_refuse_new_names_and_keep_the_old(&*store).await;
     a_dropped_record_begins_above_every_epoch_it_had(&*store).await;
     a_numbered_report_counts_once(&*store).await;
+    a_number_whose_report_was_not_taken_is_new_once_more(&*store).await;
 }
 
 async fn a_record_is_made_once_and_a_refused_seed_makes_none<S: Store>(store: &S) {
@@ -182,6 +186,29 @@ async fn a_numbered_report_counts_once<S: Store>(store: &S) {
         let noted = store.note_sequence(instance, sequence, Time(ORIGIN)).await;
         assert_eq!(noted, Ok(new), "{instance} {sequence}");
     }
+}
+
+async fn a_number_whose_report_was_not_taken_is_new_once_more<S: Store>(store: &S) {
+    let note = async |sequence| {
+        let noted = store.note_sequence(3, sequence, Time(ORIGIN)).await;
+        noted.unwrap()
+    };
+    assert!(note(8).await && note(9).await);
+    for round in 0..20 {
+        assert!(!note(9).await, "round {round}");
+        store.end_sequence(3, 9, Numbered::NotTaken);
+        assert!(note(9).await, "round {round}");
+        store.end_sequence(3, 9, Numbered::Taken);
+    }
+    assert!(!note(8).await && !note(9).await);
+}
+
+#[tokio::test]
+async fn the_leased_path_takes_numbers_back_too() {
+    let server = Server::start(Make::Redis, &[]);
+    let store = connect_with(&server.url(), Decisions::Leased).await;
+    a_numbered_report_counts_once(&store).await;
+    a_number_whose_report_was_not_taken_is_new_once_more(&store).await;
 }
 
 #[tokio::test]

@@ -5,16 +5,21 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant},
 };
 
-use holdoff::store::redis::{Address, Decisions, RedisStore, Timing};
+use holdoff::{
+    clock::FleetClock,
+    store::redis::{Address, Decisions, RedisStore, Timing},
+};
 use tempfile::TempDir;
 
 /// Machines that run tests are busy; what is tested of deadlines sets its own.
 pub const PATIENT: Timing = Timing {
     answer_within: Duration::from_secs(10),
     kept_for: Duration::from_secs(1_800),
+    grouped_for: Duration::from_millis(20),
 };
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
@@ -227,8 +232,30 @@ pub async fn connect(url: &str) -> RedisStore {
 }
 
 pub async fn connect_with(url: &str, decisions: Decisions) -> RedisStore {
+    connect_timed(url, PATIENT, decisions).await
+}
+
+pub async fn connect_timed(url: &str, timing: Timing, decisions: Decisions) -> RedisStore {
     let address: Address = url.parse().unwrap();
-    let store = RedisStore::connect(&address, PATIENT, decisions, rand::random()).await;
+    let store = RedisStore::connect(&address, timing, decisions, rand::random()).await;
+    store.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// By a time that the test moves for all replicas at once; on the leased path swaps of a record are
+/// so far apart.
+pub async fn connect_at(
+    time: &Arc<AtomicU64>,
+    url: &str,
+    decisions: Decisions,
+    grouped_for: Duration,
+) -> RedisStore {
+    let address: Address = url.parse().unwrap();
+    let timing = Timing {
+        grouped_for,
+        ..PATIENT
+    };
+    let clock = FleetClock::common(Arc::clone(time));
+    let store = RedisStore::connect_by(clock, &address, timing, decisions, rand::random()).await;
     store.unwrap_or_else(|error| panic!("{error}"))
 }
 

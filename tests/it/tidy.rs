@@ -53,7 +53,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("clock", &[]),
     ("entropy", &[]),
     ("proto", &[]),
-    ("settings", &["recording", "store"]),
+    ("settings", &["access", "recording", "store"]),
     // The names of the RPCs.
     ("telemetry", &["proto"]),
     ("permit", &[]),
@@ -463,9 +463,18 @@ fn no_test_of_the_service_sleeps() {
     let sleep = format!("{}(", "sleep");
     let found = sources().into_iter().filter(|source| {
         source.path.starts_with("tests/it/")
-            && !["process.rs", "killed.rs", "leased_store.rs", "stores.rs"]
-                .iter()
-                .any(|name| source.path == format!("tests/it/{name}"))
+            && ![
+                "board.rs",
+                "killed.rs",
+                "leased_fleet.rs",
+                "leased_laws.rs",
+                "leased_store.rs",
+                "process.rs",
+                "rolling.rs",
+                "stores.rs",
+            ]
+            .iter()
+            .any(|name| source.path == format!("tests/it/{name}"))
             && !source.path.starts_with("tests/it/store_faults/")
             && source.text.contains(&sleep)
     });

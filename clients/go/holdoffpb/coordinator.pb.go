@@ -1854,7 +1854,7 @@ type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Who speaks on this stream; used where a question names no caller of its own.
 	Caller *Caller `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`
-	// The tenant of questions that name none.
+	// The tenant of questions that name none. Where the hello is refused, they are refused, too.
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Dependencies whose state is to be pushed.
 	Subscribe     []string `protobuf:"bytes,3,rep,name=subscribe,proto3" json:"subscribe,omitempty"`

@@ -484,7 +484,20 @@ type Dependency struct {
 	// the last half-minute, whichever is more; 0 where none is known.
 	CallsPerSecond float64 `protobuf:"fixed64,23,opt,name=calls_per_second,json=callsPerSecond,proto3" json:"calls_per_second,omitempty"`
 	// How long a success usually takes. Absent: not known.
-	UsualLatency  *durationpb.Duration `protobuf:"bytes,24,opt,name=usual_latency,json=usualLatency,proto3" json:"usual_latency,omitempty"`
+	UsualLatency *durationpb.Duration `protobuf:"bytes,24,opt,name=usual_latency,json=usualLatency,proto3" json:"usual_latency,omitempty"`
+	// Retries that hold a place in the calendar and have not come to it.
+	PlannedRetries uint64 `protobuf:"varint,40,opt,name=planned_retries,json=plannedRetries,proto3" json:"planned_retries,omitempty"`
+	// How long until the first of them. Absent: none is planned.
+	NextPlannedIn *durationpb.Duration `protobuf:"bytes,41,opt,name=next_planned_in,json=nextPlannedIn,proto3" json:"next_planned_in,omitempty"`
+	// Retries that the budget's window allows in all; `budget_left` are left of them.
+	BudgetAllowed uint64 `protobuf:"varint,42,opt,name=budget_allowed,json=budgetAllowed,proto3" json:"budget_allowed,omitempty"`
+	// Questions that this service has denied since it started, by reason, the most frequent
+	// first. Counted anew where the dependency was idle for so long that it was forgotten.
+	Denials []*DenialCount `protobuf:"bytes,43,rep,name=denials,proto3" json:"denials,omitempty"`
+	// Caller instances that are refused alone, since they fail while others do not.
+	RefusedInstances uint32 `protobuf:"varint,44,opt,name=refused_instances,json=refusedInstances,proto3" json:"refused_instances,omitempty"`
+	// Only where GetDependency was asked to follow it.
+	Followed      *Followed `protobuf:"bytes,45,opt,name=followed,proto3" json:"followed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -687,6 +700,277 @@ func (x *Dependency) GetUsualLatency() *durationpb.Duration {
 	return nil
 }
 
+func (x *Dependency) GetPlannedRetries() uint64 {
+	if x != nil {
+		return x.PlannedRetries
+	}
+	return 0
+}
+
+func (x *Dependency) GetNextPlannedIn() *durationpb.Duration {
+	if x != nil {
+		return x.NextPlannedIn
+	}
+	return nil
+}
+
+func (x *Dependency) GetBudgetAllowed() uint64 {
+	if x != nil {
+		return x.BudgetAllowed
+	}
+	return 0
+}
+
+func (x *Dependency) GetDenials() []*DenialCount {
+	if x != nil {
+		return x.Denials
+	}
+	return nil
+}
+
+func (x *Dependency) GetRefusedInstances() uint32 {
+	if x != nil {
+		return x.RefusedInstances
+	}
+	return 0
+}
+
+func (x *Dependency) GetFollowed() *Followed {
+	if x != nil {
+		return x.Followed
+	}
+	return nil
+}
+
+// Denials of one reason.
+type DenialCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why.
+	Reason DenialReason `protobuf:"varint,1,opt,name=reason,proto3,enum=holdoff.v1.DenialReason" json:"reason,omitempty"`
+	// How many; above zero.
+	Count         uint64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DenialCount) Reset() {
+	*x = DenialCount{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DenialCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DenialCount) ProtoMessage() {}
+
+func (x *DenialCount) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DenialCount.ProtoReflect.Descriptor instead.
+func (*DenialCount) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DenialCount) GetReason() DenialReason {
+	if x != nil {
+		return x.Reason
+	}
+	return DenialReason_DENIAL_REASON_UNSPECIFIED
+}
+
+func (x *DenialCount) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// What is counted of a dependency only while somebody looks at it. It is followed from when it
+// is first asked for, or got into trouble, until nobody has asked for ten minutes.
+type Followed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How long it has been followed.
+	FollowedFor *durationpb.Duration `protobuf:"bytes,1,opt,name=followed_for,json=followedFor,proto3" json:"followed_for,omitempty"`
+	// The length of each part of `calendar`. Absent: nothing is planned.
+	CalendarPart *durationpb.Duration `protobuf:"bytes,2,opt,name=calendar_part,json=calendarPart,proto3" json:"calendar_part,omitempty"`
+	// Retries planned for each part of the calendar from now on; the last has no end.
+	Calendar []uint64 `protobuf:"varint,3,rep,packed,name=calendar,proto3" json:"calendar,omitempty"`
+	// Caller instances heard of while it was followed, the latest first; the latest 64.
+	Reporters     []*Reporter `protobuf:"bytes,4,rep,name=reporters,proto3" json:"reporters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Followed) Reset() {
+	*x = Followed{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Followed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Followed) ProtoMessage() {}
+
+func (x *Followed) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Followed.ProtoReflect.Descriptor instead.
+func (*Followed) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Followed) GetFollowedFor() *durationpb.Duration {
+	if x != nil {
+		return x.FollowedFor
+	}
+	return nil
+}
+
+func (x *Followed) GetCalendarPart() *durationpb.Duration {
+	if x != nil {
+		return x.CalendarPart
+	}
+	return nil
+}
+
+func (x *Followed) GetCalendar() []uint64 {
+	if x != nil {
+		return x.Calendar
+	}
+	return nil
+}
+
+func (x *Followed) GetReporters() []*Reporter {
+	if x != nil {
+		return x.Reporters
+	}
+	return nil
+}
+
+// One caller instance, and what was counted of it while its dependency was followed.
+type Reporter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The caller's service.
+	Service string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	// Its instance.
+	Instance string `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
+	// How long ago it was last heard of.
+	HeardAgo *durationpb.Duration `protobuf:"bytes,3,opt,name=heard_ago,json=heardAgo,proto3" json:"heard_ago,omitempty"`
+	// Attempts granted, those made on pushed state and tallied among them.
+	Granted uint64 `protobuf:"varint,4,opt,name=granted,proto3" json:"granted,omitempty"`
+	// Attempts denied.
+	Denied uint64 `protobuf:"varint,5,opt,name=denied,proto3" json:"denied,omitempty"`
+	// Attempts that succeeded.
+	Succeeded uint64 `protobuf:"varint,6,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
+	// Attempts that failed or timed out.
+	Failed        uint64 `protobuf:"varint,7,opt,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reporter) Reset() {
+	*x = Reporter{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reporter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reporter) ProtoMessage() {}
+
+func (x *Reporter) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reporter.ProtoReflect.Descriptor instead.
+func (*Reporter) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Reporter) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *Reporter) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *Reporter) GetHeardAgo() *durationpb.Duration {
+	if x != nil {
+		return x.HeardAgo
+	}
+	return nil
+}
+
+func (x *Reporter) GetGranted() uint64 {
+	if x != nil {
+		return x.Granted
+	}
+	return 0
+}
+
+func (x *Reporter) GetDenied() uint64 {
+	if x != nil {
+		return x.Denied
+	}
+	return 0
+}
+
+func (x *Reporter) GetSucceeded() uint64 {
+	if x != nil {
+		return x.Succeeded
+	}
+	return 0
+}
+
+func (x *Reporter) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
 // The health checks of one dependency, over all checkers.
 type CheckSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -711,7 +995,7 @@ type CheckSummary struct {
 
 func (x *CheckSummary) Reset() {
 	*x = CheckSummary{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[2]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -723,7 +1007,7 @@ func (x *CheckSummary) String() string {
 func (*CheckSummary) ProtoMessage() {}
 
 func (x *CheckSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[2]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -736,7 +1020,7 @@ func (x *CheckSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSummary.ProtoReflect.Descriptor instead.
 func (*CheckSummary) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{2}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CheckSummary) GetPeriod() *durationpb.Duration {
@@ -807,7 +1091,7 @@ type ListDependenciesRequest struct {
 
 func (x *ListDependenciesRequest) Reset() {
 	*x = ListDependenciesRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[3]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -819,7 +1103,7 @@ func (x *ListDependenciesRequest) String() string {
 func (*ListDependenciesRequest) ProtoMessage() {}
 
 func (x *ListDependenciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[3]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -832,7 +1116,7 @@ func (x *ListDependenciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDependenciesRequest.ProtoReflect.Descriptor instead.
 func (*ListDependenciesRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{3}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListDependenciesRequest) GetNamespace() string {
@@ -883,7 +1167,7 @@ type ListDependenciesResponse struct {
 
 func (x *ListDependenciesResponse) Reset() {
 	*x = ListDependenciesResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[4]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +1179,7 @@ func (x *ListDependenciesResponse) String() string {
 func (*ListDependenciesResponse) ProtoMessage() {}
 
 func (x *ListDependenciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[4]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -908,7 +1192,7 @@ func (x *ListDependenciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDependenciesResponse.ProtoReflect.Descriptor instead.
 func (*ListDependenciesResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{4}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListDependenciesResponse) GetDependencies() []*Dependency {
@@ -931,14 +1215,16 @@ type GetDependencyRequest struct {
 	// The tenant.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Its name.
-	Dependency    string `protobuf:"bytes,2,opt,name=dependency,proto3" json:"dependency,omitempty"`
+	Dependency string `protobuf:"bytes,2,opt,name=dependency,proto3" json:"dependency,omitempty"`
+	// True: with what is counted of one that is followed, which it is from now on.
+	Follow        bool `protobuf:"varint,40,opt,name=follow,proto3" json:"follow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetDependencyRequest) Reset() {
 	*x = GetDependencyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[5]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1236,7 @@ func (x *GetDependencyRequest) String() string {
 func (*GetDependencyRequest) ProtoMessage() {}
 
 func (x *GetDependencyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[5]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1249,7 @@ func (x *GetDependencyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDependencyRequest.ProtoReflect.Descriptor instead.
 func (*GetDependencyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{5}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetDependencyRequest) GetNamespace() string {
@@ -980,6 +1266,13 @@ func (x *GetDependencyRequest) GetDependency() string {
 	return ""
 }
 
+func (x *GetDependencyRequest) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
 // One dependency.
 type GetDependencyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -991,7 +1284,7 @@ type GetDependencyResponse struct {
 
 func (x *GetDependencyResponse) Reset() {
 	*x = GetDependencyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[6]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +1296,7 @@ func (x *GetDependencyResponse) String() string {
 func (*GetDependencyResponse) ProtoMessage() {}
 
 func (x *GetDependencyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[6]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +1309,7 @@ func (x *GetDependencyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDependencyResponse.ProtoReflect.Descriptor instead.
 func (*GetDependencyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{6}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetDependencyResponse) GetDependency() *Dependency {
@@ -1039,7 +1332,7 @@ type WatchDependenciesRequest struct {
 
 func (x *WatchDependenciesRequest) Reset() {
 	*x = WatchDependenciesRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[7]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1344,7 @@ func (x *WatchDependenciesRequest) String() string {
 func (*WatchDependenciesRequest) ProtoMessage() {}
 
 func (x *WatchDependenciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[7]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1357,7 @@ func (x *WatchDependenciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDependenciesRequest.ProtoReflect.Descriptor instead.
 func (*WatchDependenciesRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{7}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WatchDependenciesRequest) GetNamespace() string {
@@ -1098,7 +1391,7 @@ type WatchDependenciesResponse struct {
 
 func (x *WatchDependenciesResponse) Reset() {
 	*x = WatchDependenciesResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[8]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1403,7 @@ func (x *WatchDependenciesResponse) String() string {
 func (*WatchDependenciesResponse) ProtoMessage() {}
 
 func (x *WatchDependenciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[8]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1416,7 @@ func (x *WatchDependenciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDependenciesResponse.ProtoReflect.Descriptor instead.
 func (*WatchDependenciesResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{8}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WatchDependenciesResponse) GetChange() isWatchDependenciesResponse_Change {
@@ -1188,7 +1481,8 @@ func (*WatchDependenciesResponse_Synced) isWatchDependenciesResponse_Change() {}
 // One thing that happened.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Rises by one with each event of a service run.
+	// Rises by one with each event of a service run; over a shared store with each event of the
+	// fleet, the same at every replica. 0: see `pending`.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// When.
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
@@ -1207,14 +1501,19 @@ type Event struct {
 	// The numbers, in a sentence.
 	Detail string `protobuf:"bytes,9,opt,name=detail,proto3" json:"detail,omitempty"`
 	// Who, where a person did it.
-	Owner         string `protobuf:"bytes,10,opt,name=owner,proto3" json:"owner,omitempty"`
+	Owner string `protobuf:"bytes,10,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The replica that made it happen, by its number; 0 where no store is shared.
+	Replica uint32 `protobuf:"varint,60,opt,name=replica,proto3" json:"replica,omitempty"`
+	// True while the shared store is away: only the replica that answers knows of it, and it has no
+	// place yet in the order of all. It gets its `sequence` when the store is back.
+	Pending       bool `protobuf:"varint,61,opt,name=pending,proto3" json:"pending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[9]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1525,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[9]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1538,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{9}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Event) GetSequence() uint64 {
@@ -1312,6 +1611,20 @@ func (x *Event) GetOwner() string {
 	return ""
 }
 
+func (x *Event) GetReplica() uint32 {
+	if x != nil {
+		return x.Replica
+	}
+	return 0
+}
+
+func (x *Event) GetPending() bool {
+	if x != nil {
+		return x.Pending
+	}
+	return false
+}
+
 // Which events.
 type WatchEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1327,7 +1640,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[10]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +1652,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[10]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +1665,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{10}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchEventsRequest) GetNamespace() string {
@@ -1389,7 +1702,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[11]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1714,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[11]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1727,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{11}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchEventsResponse) GetEvent() *Event {
@@ -1448,7 +1761,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[12]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1773,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[12]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1786,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{12}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListEventsRequest) GetNamespace() string {
@@ -1507,7 +1820,7 @@ func (x *ListEventsRequest) GetPageSize() uint32 {
 // Events, oldest first.
 type ListEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The newest 10,000 are remembered.
+	// The newest 10,000 are remembered. Those that are pending come last.
 	Events        []*Event `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1515,7 +1828,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[13]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1527,7 +1840,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[13]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1540,7 +1853,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListEventsResponse) GetEvents() []*Event {
@@ -1571,7 +1884,7 @@ type SetOverrideRequest struct {
 
 func (x *SetOverrideRequest) Reset() {
 	*x = SetOverrideRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[14]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1896,7 @@ func (x *SetOverrideRequest) String() string {
 func (*SetOverrideRequest) ProtoMessage() {}
 
 func (x *SetOverrideRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[14]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1909,7 @@ func (x *SetOverrideRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetOverrideRequest.ProtoReflect.Descriptor instead.
 func (*SetOverrideRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SetOverrideRequest) GetNamespace() string {
@@ -1652,7 +1965,7 @@ type SetOverrideResponse struct {
 
 func (x *SetOverrideResponse) Reset() {
 	*x = SetOverrideResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[15]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1977,7 @@ func (x *SetOverrideResponse) String() string {
 func (*SetOverrideResponse) ProtoMessage() {}
 
 func (x *SetOverrideResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[15]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1990,7 @@ func (x *SetOverrideResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetOverrideResponse.ProtoReflect.Descriptor instead.
 func (*SetOverrideResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SetOverrideResponse) GetDependency() *Dependency {
@@ -1704,7 +2017,7 @@ type ClearOverrideRequest struct {
 
 func (x *ClearOverrideRequest) Reset() {
 	*x = ClearOverrideRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[16]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +2029,7 @@ func (x *ClearOverrideRequest) String() string {
 func (*ClearOverrideRequest) ProtoMessage() {}
 
 func (x *ClearOverrideRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[16]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +2042,7 @@ func (x *ClearOverrideRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearOverrideRequest.ProtoReflect.Descriptor instead.
 func (*ClearOverrideRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ClearOverrideRequest) GetNamespace() string {
@@ -1771,7 +2084,7 @@ type ClearOverrideResponse struct {
 
 func (x *ClearOverrideResponse) Reset() {
 	*x = ClearOverrideResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[17]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1783,7 +2096,7 @@ func (x *ClearOverrideResponse) String() string {
 func (*ClearOverrideResponse) ProtoMessage() {}
 
 func (x *ClearOverrideResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[17]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1796,7 +2109,7 @@ func (x *ClearOverrideResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearOverrideResponse.ProtoReflect.Descriptor instead.
 func (*ClearOverrideResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ClearOverrideResponse) GetDependency() *Dependency {
@@ -1823,7 +2136,7 @@ type ResetDependencyRequest struct {
 
 func (x *ResetDependencyRequest) Reset() {
 	*x = ResetDependencyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[18]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1835,7 +2148,7 @@ func (x *ResetDependencyRequest) String() string {
 func (*ResetDependencyRequest) ProtoMessage() {}
 
 func (x *ResetDependencyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[18]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1848,7 +2161,7 @@ func (x *ResetDependencyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetDependencyRequest.ProtoReflect.Descriptor instead.
 func (*ResetDependencyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResetDependencyRequest) GetNamespace() string {
@@ -1890,7 +2203,7 @@ type ResetDependencyResponse struct {
 
 func (x *ResetDependencyResponse) Reset() {
 	*x = ResetDependencyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[19]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1902,7 +2215,7 @@ func (x *ResetDependencyResponse) String() string {
 func (*ResetDependencyResponse) ProtoMessage() {}
 
 func (x *ResetDependencyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[19]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1915,7 +2228,7 @@ func (x *ResetDependencyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetDependencyResponse.ProtoReflect.Descriptor instead.
 func (*ResetDependencyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ResetDependencyResponse) GetDependency() *Dependency {
@@ -1942,7 +2255,7 @@ type ClearHoldRequest struct {
 
 func (x *ClearHoldRequest) Reset() {
 	*x = ClearHoldRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[20]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1954,7 +2267,7 @@ func (x *ClearHoldRequest) String() string {
 func (*ClearHoldRequest) ProtoMessage() {}
 
 func (x *ClearHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[20]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1967,7 +2280,7 @@ func (x *ClearHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearHoldRequest.ProtoReflect.Descriptor instead.
 func (*ClearHoldRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ClearHoldRequest) GetNamespace() string {
@@ -2009,7 +2322,7 @@ type ClearHoldResponse struct {
 
 func (x *ClearHoldResponse) Reset() {
 	*x = ClearHoldResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[21]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2021,7 +2334,7 @@ func (x *ClearHoldResponse) String() string {
 func (*ClearHoldResponse) ProtoMessage() {}
 
 func (x *ClearHoldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[21]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2034,7 +2347,7 @@ func (x *ClearHoldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearHoldResponse.ProtoReflect.Descriptor instead.
 func (*ClearHoldResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ClearHoldResponse) GetDependency() *Dependency {
@@ -2053,7 +2366,8 @@ type AuditRecord struct {
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
 	// Who.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	// The RPC, for example `SetOverride`.
+	// The RPC, for example `SetOverride`; or `TakeFromFleet`: this replica keeps, or keeps no
+	// longer, what was put at another one.
 	Action string `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`
 	// The tenant.
 	Namespace string `protobuf:"bytes,5,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -2069,7 +2383,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[22]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2395,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[22]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2408,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AuditRecord) GetSequence() uint64 {
@@ -2168,7 +2482,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[23]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2180,7 +2494,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[23]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2193,7 +2507,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListAuditRequest) GetNamespace() string {
@@ -2230,7 +2544,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[24]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2556,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[24]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2569,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListAuditResponse) GetRecords() []*AuditRecord {
@@ -2289,7 +2603,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[25]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2301,7 +2615,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[25]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2314,7 +2628,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Policy) GetNamespace() string {
@@ -2360,7 +2674,7 @@ type ListPoliciesRequest struct {
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[26]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2372,7 +2686,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[26]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2385,7 +2699,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListPoliciesRequest) GetNamespace() string {
@@ -2422,7 +2736,7 @@ type ListPoliciesResponse struct {
 
 func (x *ListPoliciesResponse) Reset() {
 	*x = ListPoliciesResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[27]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2434,7 +2748,7 @@ func (x *ListPoliciesResponse) String() string {
 func (*ListPoliciesResponse) ProtoMessage() {}
 
 func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[27]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2447,7 +2761,7 @@ func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ListPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListPoliciesResponse) GetPolicies() []*Policy {
@@ -2477,7 +2791,7 @@ type GetPolicyRequest struct {
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[28]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2803,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[28]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2816,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetPolicyRequest) GetNamespace() string {
@@ -2535,7 +2849,7 @@ type PolicyValue struct {
 
 func (x *PolicyValue) Reset() {
 	*x = PolicyValue{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[29]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2547,7 +2861,7 @@ func (x *PolicyValue) String() string {
 func (*PolicyValue) ProtoMessage() {}
 
 func (x *PolicyValue) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[29]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2560,7 +2874,7 @@ func (x *PolicyValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyValue.ProtoReflect.Descriptor instead.
 func (*PolicyValue) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PolicyValue) GetField() string {
@@ -2597,7 +2911,7 @@ type GetPolicyResponse struct {
 
 func (x *GetPolicyResponse) Reset() {
 	*x = GetPolicyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[30]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2923,7 @@ func (x *GetPolicyResponse) String() string {
 func (*GetPolicyResponse) ProtoMessage() {}
 
 func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[30]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2936,7 @@ func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*GetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetPolicyResponse) GetDocument() string {
@@ -2658,7 +2972,7 @@ type PutPolicyRequest struct {
 
 func (x *PutPolicyRequest) Reset() {
 	*x = PutPolicyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[31]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2670,7 +2984,7 @@ func (x *PutPolicyRequest) String() string {
 func (*PutPolicyRequest) ProtoMessage() {}
 
 func (x *PutPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[31]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2683,7 +2997,7 @@ func (x *PutPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutPolicyRequest.ProtoReflect.Descriptor instead.
 func (*PutPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PutPolicyRequest) GetNamespace() string {
@@ -2732,7 +3046,7 @@ type PutPolicyResponse struct {
 
 func (x *PutPolicyResponse) Reset() {
 	*x = PutPolicyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[32]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2744,7 +3058,7 @@ func (x *PutPolicyResponse) String() string {
 func (*PutPolicyResponse) ProtoMessage() {}
 
 func (x *PutPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[32]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2757,7 +3071,7 @@ func (x *PutPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutPolicyResponse.ProtoReflect.Descriptor instead.
 func (*PutPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PutPolicyResponse) GetPolicy() *Policy {
@@ -2784,7 +3098,7 @@ type DeletePolicyRequest struct {
 
 func (x *DeletePolicyRequest) Reset() {
 	*x = DeletePolicyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[33]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2796,7 +3110,7 @@ func (x *DeletePolicyRequest) String() string {
 func (*DeletePolicyRequest) ProtoMessage() {}
 
 func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[33]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2809,7 +3123,7 @@ func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DeletePolicyRequest) GetNamespace() string {
@@ -2849,7 +3163,7 @@ type DeletePolicyResponse struct {
 
 func (x *DeletePolicyResponse) Reset() {
 	*x = DeletePolicyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[34]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2861,7 +3175,7 @@ func (x *DeletePolicyResponse) String() string {
 func (*DeletePolicyResponse) ProtoMessage() {}
 
 func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[34]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2874,7 +3188,7 @@ func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyResponse.ProtoReflect.Descriptor instead.
 func (*DeletePolicyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 // A policy file to be checked.
@@ -2893,7 +3207,7 @@ type CheckPolicyRequest struct {
 
 func (x *CheckPolicyRequest) Reset() {
 	*x = CheckPolicyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[35]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2905,7 +3219,7 @@ func (x *CheckPolicyRequest) String() string {
 func (*CheckPolicyRequest) ProtoMessage() {}
 
 func (x *CheckPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[35]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2918,7 +3232,7 @@ func (x *CheckPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckPolicyRequest.ProtoReflect.Descriptor instead.
 func (*CheckPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CheckPolicyRequest) GetDocument() string {
@@ -2977,7 +3291,7 @@ type TrafficFacts struct {
 
 func (x *TrafficFacts) Reset() {
 	*x = TrafficFacts{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[36]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2989,7 +3303,7 @@ func (x *TrafficFacts) String() string {
 func (*TrafficFacts) ProtoMessage() {}
 
 func (x *TrafficFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[36]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3002,7 +3316,7 @@ func (x *TrafficFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrafficFacts.ProtoReflect.Descriptor instead.
 func (*TrafficFacts) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *TrafficFacts) GetNamespace() string {
@@ -3102,7 +3416,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[37]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3114,7 +3428,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[37]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3127,7 +3441,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PolicyChange) GetField() string {
@@ -3173,7 +3487,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[38]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3185,7 +3499,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[38]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3198,7 +3512,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Finding) GetSeverity() FindingSeverity {
@@ -3282,7 +3596,7 @@ type CheckPolicyResponse struct {
 
 func (x *CheckPolicyResponse) Reset() {
 	*x = CheckPolicyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[39]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3294,7 +3608,7 @@ func (x *CheckPolicyResponse) String() string {
 func (*CheckPolicyResponse) ProtoMessage() {}
 
 func (x *CheckPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[39]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3307,7 +3621,7 @@ func (x *CheckPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckPolicyResponse.ProtoReflect.Descriptor instead.
 func (*CheckPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CheckPolicyResponse) GetFindings() []*Finding {
@@ -3345,7 +3659,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[40]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3357,7 +3671,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[40]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3370,7 +3684,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Candidate) GetNamespace() string {
@@ -3472,7 +3786,7 @@ type Comparison struct {
 
 func (x *Comparison) Reset() {
 	*x = Comparison{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[41]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3484,7 +3798,7 @@ func (x *Comparison) String() string {
 func (*Comparison) ProtoMessage() {}
 
 func (x *Comparison) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[41]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3497,7 +3811,7 @@ func (x *Comparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
 func (*Comparison) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Comparison) GetSince() *timestamppb.Timestamp {
@@ -3611,7 +3925,7 @@ type ComparedSide struct {
 
 func (x *ComparedSide) Reset() {
 	*x = ComparedSide{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[42]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3623,7 +3937,7 @@ func (x *ComparedSide) String() string {
 func (*ComparedSide) ProtoMessage() {}
 
 func (x *ComparedSide) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[42]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3636,7 +3950,7 @@ func (x *ComparedSide) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComparedSide.ProtoReflect.Descriptor instead.
 func (*ComparedSide) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ComparedSide) GetFirstAttempts() uint64 {
@@ -3717,7 +4031,7 @@ type Opening struct {
 
 func (x *Opening) Reset() {
 	*x = Opening{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[43]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3729,7 +4043,7 @@ func (x *Opening) String() string {
 func (*Opening) ProtoMessage() {}
 
 func (x *Opening) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[43]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3742,7 +4056,7 @@ func (x *Opening) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Opening.ProtoReflect.Descriptor instead.
 func (*Opening) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Opening) GetTime() *timestamppb.Timestamp {
@@ -3785,7 +4099,7 @@ type DifferingAttempts struct {
 
 func (x *DifferingAttempts) Reset() {
 	*x = DifferingAttempts{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[44]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3797,7 +4111,7 @@ func (x *DifferingAttempts) String() string {
 func (*DifferingAttempts) ProtoMessage() {}
 
 func (x *DifferingAttempts) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[44]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3810,7 +4124,7 @@ func (x *DifferingAttempts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DifferingAttempts.ProtoReflect.Descriptor instead.
 func (*DifferingAttempts) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DifferingAttempts) GetReason() DenialReason {
@@ -3863,7 +4177,7 @@ type ComparedDependency struct {
 
 func (x *ComparedDependency) Reset() {
 	*x = ComparedDependency{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[45]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3875,7 +4189,7 @@ func (x *ComparedDependency) String() string {
 func (*ComparedDependency) ProtoMessage() {}
 
 func (x *ComparedDependency) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[45]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3888,7 +4202,7 @@ func (x *ComparedDependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComparedDependency.ProtoReflect.Descriptor instead.
 func (*ComparedDependency) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ComparedDependency) GetDependency() string {
@@ -3931,7 +4245,7 @@ type PutCandidateRequest struct {
 
 func (x *PutCandidateRequest) Reset() {
 	*x = PutCandidateRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[46]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3943,7 +4257,7 @@ func (x *PutCandidateRequest) String() string {
 func (*PutCandidateRequest) ProtoMessage() {}
 
 func (x *PutCandidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[46]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3956,7 +4270,7 @@ func (x *PutCandidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutCandidateRequest.ProtoReflect.Descriptor instead.
 func (*PutCandidateRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PutCandidateRequest) GetNamespace() string {
@@ -4005,7 +4319,7 @@ type PutCandidateResponse struct {
 
 func (x *PutCandidateResponse) Reset() {
 	*x = PutCandidateResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[47]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4017,7 +4331,7 @@ func (x *PutCandidateResponse) String() string {
 func (*PutCandidateResponse) ProtoMessage() {}
 
 func (x *PutCandidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[47]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4030,7 +4344,7 @@ func (x *PutCandidateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutCandidateResponse.ProtoReflect.Descriptor instead.
 func (*PutCandidateResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PutCandidateResponse) GetCandidate() *Candidate {
@@ -4051,7 +4365,7 @@ type ListCandidatesRequest struct {
 
 func (x *ListCandidatesRequest) Reset() {
 	*x = ListCandidatesRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[48]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4063,7 +4377,7 @@ func (x *ListCandidatesRequest) String() string {
 func (*ListCandidatesRequest) ProtoMessage() {}
 
 func (x *ListCandidatesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[48]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4076,7 +4390,7 @@ func (x *ListCandidatesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCandidatesRequest.ProtoReflect.Descriptor instead.
 func (*ListCandidatesRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListCandidatesRequest) GetNamespace() string {
@@ -4097,7 +4411,7 @@ type ListCandidatesResponse struct {
 
 func (x *ListCandidatesResponse) Reset() {
 	*x = ListCandidatesResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[49]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4109,7 +4423,7 @@ func (x *ListCandidatesResponse) String() string {
 func (*ListCandidatesResponse) ProtoMessage() {}
 
 func (x *ListCandidatesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[49]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4122,7 +4436,7 @@ func (x *ListCandidatesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCandidatesResponse.ProtoReflect.Descriptor instead.
 func (*ListCandidatesResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListCandidatesResponse) GetCandidates() []*Candidate {
@@ -4145,7 +4459,7 @@ type GetCandidateRequest struct {
 
 func (x *GetCandidateRequest) Reset() {
 	*x = GetCandidateRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[50]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4157,7 +4471,7 @@ func (x *GetCandidateRequest) String() string {
 func (*GetCandidateRequest) ProtoMessage() {}
 
 func (x *GetCandidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[50]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4170,7 +4484,7 @@ func (x *GetCandidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCandidateRequest.ProtoReflect.Descriptor instead.
 func (*GetCandidateRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *GetCandidateRequest) GetNamespace() string {
@@ -4200,7 +4514,7 @@ type GetCandidateResponse struct {
 
 func (x *GetCandidateResponse) Reset() {
 	*x = GetCandidateResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[51]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4212,7 +4526,7 @@ func (x *GetCandidateResponse) String() string {
 func (*GetCandidateResponse) ProtoMessage() {}
 
 func (x *GetCandidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[51]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4225,7 +4539,7 @@ func (x *GetCandidateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCandidateResponse.ProtoReflect.Descriptor instead.
 func (*GetCandidateResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GetCandidateResponse) GetCandidate() *Candidate {
@@ -4259,7 +4573,7 @@ type PromoteCandidateRequest struct {
 
 func (x *PromoteCandidateRequest) Reset() {
 	*x = PromoteCandidateRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[52]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4271,7 +4585,7 @@ func (x *PromoteCandidateRequest) String() string {
 func (*PromoteCandidateRequest) ProtoMessage() {}
 
 func (x *PromoteCandidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[52]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4284,7 +4598,7 @@ func (x *PromoteCandidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteCandidateRequest.ProtoReflect.Descriptor instead.
 func (*PromoteCandidateRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PromoteCandidateRequest) GetNamespace() string {
@@ -4328,7 +4642,7 @@ type PromoteCandidateResponse struct {
 
 func (x *PromoteCandidateResponse) Reset() {
 	*x = PromoteCandidateResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[53]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4340,7 +4654,7 @@ func (x *PromoteCandidateResponse) String() string {
 func (*PromoteCandidateResponse) ProtoMessage() {}
 
 func (x *PromoteCandidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[53]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4353,7 +4667,7 @@ func (x *PromoteCandidateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteCandidateResponse.ProtoReflect.Descriptor instead.
 func (*PromoteCandidateResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PromoteCandidateResponse) GetPolicy() *Policy {
@@ -4387,7 +4701,7 @@ type DeleteCandidateRequest struct {
 
 func (x *DeleteCandidateRequest) Reset() {
 	*x = DeleteCandidateRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[54]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4399,7 +4713,7 @@ func (x *DeleteCandidateRequest) String() string {
 func (*DeleteCandidateRequest) ProtoMessage() {}
 
 func (x *DeleteCandidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[54]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4412,7 +4726,7 @@ func (x *DeleteCandidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCandidateRequest.ProtoReflect.Descriptor instead.
 func (*DeleteCandidateRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *DeleteCandidateRequest) GetNamespace() string {
@@ -4452,7 +4766,7 @@ type DeleteCandidateResponse struct {
 
 func (x *DeleteCandidateResponse) Reset() {
 	*x = DeleteCandidateResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[55]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4464,7 +4778,7 @@ func (x *DeleteCandidateResponse) String() string {
 func (*DeleteCandidateResponse) ProtoMessage() {}
 
 func (x *DeleteCandidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[55]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4477,7 +4791,237 @@ func (x *DeleteCandidateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCandidateResponse.ProtoReflect.Descriptor instead.
 func (*DeleteCandidateResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{58}
+}
+
+// Who shares the store.
+type ListReplicasRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A tenant that the caller may look at; the answer is the same for all.
+	Namespace     string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReplicasRequest) Reset() {
+	*x = ListReplicasRequest{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReplicasRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReplicasRequest) ProtoMessage() {}
+
+func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReplicasRequest.ProtoReflect.Descriptor instead.
+func (*ListReplicasRequest) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *ListReplicasRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+// Who shares the store.
+type ListReplicasResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The one that answers first, then by name. One that was silent for a minute is left out.
+	Replicas      []*Replica `protobuf:"bytes,1,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListReplicasResponse) Reset() {
+	*x = ListReplicasResponse{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListReplicasResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListReplicasResponse) ProtoMessage() {}
+
+func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListReplicasResponse.ProtoReflect.Descriptor instead.
+func (*ListReplicasResponse) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *ListReplicasResponse) GetReplicas() []*Replica {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+// A process of the service.
+type Replica struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its number among those that share the store; another one with each start. 0 where no store
+	// is shared.
+	Number uint32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// The machine's name and the port.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Where gRPC listens, as HOST:PORT.
+	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	// Where the dashboard is, as HOST:PORT; empty: nowhere.
+	HttpAddress string `protobuf:"bytes,4,opt,name=http_address,json=httpAddress,proto3" json:"http_address,omitempty"`
+	// Of holdoff.
+	Version string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
+	// Since when it runs.
+	Since *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
+	// How long ago it told of itself; every 3 s unless it is in trouble.
+	SeenAgo *durationpb.Duration `protobuf:"bytes,7,opt,name=seen_ago,json=seenAgo,proto3" json:"seen_ago,omitempty"`
+	// What is wrong with it, a sentence each: the store does not answer, the data directory cannot
+	// be written, policies are refused, it is silent. Empty: it is well.
+	Troubles []string `protobuf:"bytes,8,rep,name=troubles,proto3" json:"troubles,omitempty"`
+	// How it decides: `memory`, `strict` or `leased`.
+	Decisions string `protobuf:"bytes,9,opt,name=decisions,proto3" json:"decisions,omitempty"`
+	// Changes of put policies that it has taken, in all; replicas of one fleet have the same.
+	PoliciesRevision uint64 `protobuf:"varint,10,opt,name=policies_revision,json=policiesRevision,proto3" json:"policies_revision,omitempty"`
+	// True of the one that answers.
+	Here          bool `protobuf:"varint,11,opt,name=here,proto3" json:"here,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Replica) Reset() {
+	*x = Replica{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Replica) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Replica) ProtoMessage() {}
+
+func (x *Replica) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Replica.ProtoReflect.Descriptor instead.
+func (*Replica) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *Replica) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Replica) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Replica) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Replica) GetHttpAddress() string {
+	if x != nil {
+		return x.HttpAddress
+	}
+	return ""
+}
+
+func (x *Replica) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Replica) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *Replica) GetSeenAgo() *durationpb.Duration {
+	if x != nil {
+		return x.SeenAgo
+	}
+	return nil
+}
+
+func (x *Replica) GetTroubles() []string {
+	if x != nil {
+		return x.Troubles
+	}
+	return nil
+}
+
+func (x *Replica) GetDecisions() string {
+	if x != nil {
+		return x.Decisions
+	}
+	return ""
+}
+
+func (x *Replica) GetPoliciesRevision() uint64 {
+	if x != nil {
+		return x.PoliciesRevision
+	}
+	return 0
+}
+
+func (x *Replica) GetHere() bool {
+	if x != nil {
+		return x.Here
+	}
+	return false
 }
 
 var File_holdoff_v1_operator_proto protoreflect.FileDescriptor
@@ -4492,7 +5036,7 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x125\n" +
 	"\bset_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\asetTime\x128\n" +
 	"\n" +
-	"expires_in\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\texpiresIn\"\xa7\a\n" +
+	"expires_in\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\texpiresIn\"\xcc\t\n" +
 	"\n" +
 	"Dependency\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
@@ -4524,7 +5068,29 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x05check\x18\x15 \x01(\v2\x18.holdoff.v1.CheckSummaryR\x05check\x12)\n" +
 	"\x10active_instances\x18\x16 \x01(\rR\x0factiveInstances\x12(\n" +
 	"\x10calls_per_second\x18\x17 \x01(\x01R\x0ecallsPerSecond\x12>\n" +
-	"\rusual_latency\x18\x18 \x01(\v2\x19.google.protobuf.DurationR\fusualLatency\"\xb7\x02\n" +
+	"\rusual_latency\x18\x18 \x01(\v2\x19.google.protobuf.DurationR\fusualLatency\x12'\n" +
+	"\x0fplanned_retries\x18( \x01(\x04R\x0eplannedRetries\x12A\n" +
+	"\x0fnext_planned_in\x18) \x01(\v2\x19.google.protobuf.DurationR\rnextPlannedIn\x12%\n" +
+	"\x0ebudget_allowed\x18* \x01(\x04R\rbudgetAllowed\x121\n" +
+	"\adenials\x18+ \x03(\v2\x17.holdoff.v1.DenialCountR\adenials\x12+\n" +
+	"\x11refused_instances\x18, \x01(\rR\x10refusedInstances\x120\n" +
+	"\bfollowed\x18- \x01(\v2\x14.holdoff.v1.FollowedR\bfollowed\"U\n" +
+	"\vDenialCount\x120\n" +
+	"\x06reason\x18\x01 \x01(\x0e2\x18.holdoff.v1.DenialReasonR\x06reason\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xd8\x01\n" +
+	"\bFollowed\x12<\n" +
+	"\ffollowed_for\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\vfollowedFor\x12>\n" +
+	"\rcalendar_part\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\fcalendarPart\x12\x1a\n" +
+	"\bcalendar\x18\x03 \x03(\x04R\bcalendar\x122\n" +
+	"\treporters\x18\x04 \x03(\v2\x14.holdoff.v1.ReporterR\treporters\"\xe0\x01\n" +
+	"\bReporter\x12\x18\n" +
+	"\aservice\x18\x01 \x01(\tR\aservice\x12\x1a\n" +
+	"\binstance\x18\x02 \x01(\tR\binstance\x126\n" +
+	"\theard_ago\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bheardAgo\x12\x18\n" +
+	"\agranted\x18\x04 \x01(\x04R\agranted\x12\x16\n" +
+	"\x06denied\x18\x05 \x01(\x04R\x06denied\x12\x1c\n" +
+	"\tsucceeded\x18\x06 \x01(\x04R\tsucceeded\x12\x16\n" +
+	"\x06failed\x18\a \x01(\x04R\x06failed\"\xb7\x02\n" +
 	"\fCheckSummary\x121\n" +
 	"\x06period\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x06period\x12\x1a\n" +
 	"\bcheckers\x18\x02 \x01(\rR\bcheckers\x12\x18\n" +
@@ -4543,12 +5109,13 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x06states\x18\x05 \x03(\x0e2\x18.holdoff.v1.BreakerStateR\x06states\"~\n" +
 	"\x18ListDependenciesResponse\x12:\n" +
 	"\fdependencies\x18\x01 \x03(\v2\x16.holdoff.v1.DependencyR\fdependencies\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"T\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"l\n" +
 	"\x14GetDependencyRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1e\n" +
 	"\n" +
 	"dependency\x18\x02 \x01(\tR\n" +
-	"dependency\"O\n" +
+	"dependency\x12\x16\n" +
+	"\x06follow\x18( \x01(\bR\x06follow\"O\n" +
 	"\x15GetDependencyResponse\x126\n" +
 	"\n" +
 	"dependency\x18\x01 \x01(\v2\x16.holdoff.v1.DependencyR\n" +
@@ -4563,7 +5130,7 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"dependency\x12\x1a\n" +
 	"\aremoved\x18\x02 \x01(\tH\x00R\aremoved\x12\x18\n" +
 	"\x06synced\x18\x03 \x01(\bH\x00R\x06syncedB\b\n" +
-	"\x06change\"\xd8\x02\n" +
+	"\x06change\"\x8c\x03\n" +
 	"\x05Event\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12)\n" +
@@ -4577,7 +5144,9 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x05epoch\x18\b \x01(\x04R\x05epoch\x12\x16\n" +
 	"\x06detail\x18\t \x01(\tR\x06detail\x12\x14\n" +
 	"\x05owner\x18\n" +
-	" \x01(\tR\x05owner\"\x83\x01\n" +
+	" \x01(\tR\x05owner\x12\x18\n" +
+	"\areplica\x18< \x01(\rR\areplica\x12\x18\n" +
+	"\apending\x18= \x01(\bR\apending\"\x83\x01\n" +
 	"\x12WatchEventsRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1e\n" +
 	"\n" +
@@ -4841,7 +5410,24 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"\x19\n" +
-	"\x17DeleteCandidateResponse*k\n" +
+	"\x17DeleteCandidateResponse\"3\n" +
+	"\x13ListReplicasRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"G\n" +
+	"\x14ListReplicasResponse\x12/\n" +
+	"\breplicas\x18\x01 \x03(\v2\x13.holdoff.v1.ReplicaR\breplicas\"\xef\x02\n" +
+	"\aReplica\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\rR\x06number\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\x12!\n" +
+	"\fhttp_address\x18\x04 \x01(\tR\vhttpAddress\x12\x18\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\x120\n" +
+	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x124\n" +
+	"\bseen_ago\x18\a \x01(\v2\x19.google.protobuf.DurationR\aseenAgo\x12\x1a\n" +
+	"\btroubles\x18\b \x03(\tR\btroubles\x12\x1c\n" +
+	"\tdecisions\x18\t \x01(\tR\tdecisions\x12+\n" +
+	"\x11policies_revision\x18\n" +
+	" \x01(\x04R\x10policiesRevision\x12\x12\n" +
+	"\x04here\x18\v \x01(\bR\x04here*k\n" +
 	"\fOverrideKind\x12\x1d\n" +
 	"\x19OVERRIDE_KIND_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18OVERRIDE_KIND_FORCE_OPEN\x10\x01\x12\x1e\n" +
@@ -4885,7 +5471,7 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x1cFINDING_SEVERITY_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16FINDING_SEVERITY_ERROR\x10\x01\x12\x1c\n" +
 	"\x18FINDING_SEVERITY_WARNING\x10\x02\x12\x19\n" +
-	"\x15FINDING_SEVERITY_HINT\x10\x032\xa3\r\n" +
+	"\x15FINDING_SEVERITY_HINT\x10\x032\xf6\r\n" +
 	"\x0fOperatorService\x12]\n" +
 	"\x10ListDependencies\x12#.holdoff.v1.ListDependenciesRequest\x1a$.holdoff.v1.ListDependenciesResponse\x12T\n" +
 	"\rGetDependency\x12 .holdoff.v1.GetDependencyRequest\x1a!.holdoff.v1.GetDependencyResponse\x12b\n" +
@@ -4907,7 +5493,8 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x0eListCandidates\x12!.holdoff.v1.ListCandidatesRequest\x1a\".holdoff.v1.ListCandidatesResponse\x12Q\n" +
 	"\fGetCandidate\x12\x1f.holdoff.v1.GetCandidateRequest\x1a .holdoff.v1.GetCandidateResponse\x12]\n" +
 	"\x10PromoteCandidate\x12#.holdoff.v1.PromoteCandidateRequest\x1a$.holdoff.v1.PromoteCandidateResponse\x12Z\n" +
-	"\x0fDeleteCandidate\x12\".holdoff.v1.DeleteCandidateRequest\x1a#.holdoff.v1.DeleteCandidateResponseb\x06proto3"
+	"\x0fDeleteCandidate\x12\".holdoff.v1.DeleteCandidateRequest\x1a#.holdoff.v1.DeleteCandidateResponse\x12Q\n" +
+	"\fListReplicas\x12\x1f.holdoff.v1.ListReplicasRequest\x1a .holdoff.v1.ListReplicasResponseb\x06proto3"
 
 var (
 	file_holdoff_v1_operator_proto_rawDescOnce sync.Once
@@ -4922,7 +5509,7 @@ func file_holdoff_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_holdoff_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_holdoff_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_holdoff_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_holdoff_v1_operator_proto_goTypes = []any{
 	(OverrideKind)(0),                 // 0: holdoff.v1.OverrideKind
 	(EventKind)(0),                    // 1: holdoff.v1.EventKind
@@ -4930,183 +5517,202 @@ var file_holdoff_v1_operator_proto_goTypes = []any{
 	(FindingSeverity)(0),              // 3: holdoff.v1.FindingSeverity
 	(*Override)(nil),                  // 4: holdoff.v1.Override
 	(*Dependency)(nil),                // 5: holdoff.v1.Dependency
-	(*CheckSummary)(nil),              // 6: holdoff.v1.CheckSummary
-	(*ListDependenciesRequest)(nil),   // 7: holdoff.v1.ListDependenciesRequest
-	(*ListDependenciesResponse)(nil),  // 8: holdoff.v1.ListDependenciesResponse
-	(*GetDependencyRequest)(nil),      // 9: holdoff.v1.GetDependencyRequest
-	(*GetDependencyResponse)(nil),     // 10: holdoff.v1.GetDependencyResponse
-	(*WatchDependenciesRequest)(nil),  // 11: holdoff.v1.WatchDependenciesRequest
-	(*WatchDependenciesResponse)(nil), // 12: holdoff.v1.WatchDependenciesResponse
-	(*Event)(nil),                     // 13: holdoff.v1.Event
-	(*WatchEventsRequest)(nil),        // 14: holdoff.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),       // 15: holdoff.v1.WatchEventsResponse
-	(*ListEventsRequest)(nil),         // 16: holdoff.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),        // 17: holdoff.v1.ListEventsResponse
-	(*SetOverrideRequest)(nil),        // 18: holdoff.v1.SetOverrideRequest
-	(*SetOverrideResponse)(nil),       // 19: holdoff.v1.SetOverrideResponse
-	(*ClearOverrideRequest)(nil),      // 20: holdoff.v1.ClearOverrideRequest
-	(*ClearOverrideResponse)(nil),     // 21: holdoff.v1.ClearOverrideResponse
-	(*ResetDependencyRequest)(nil),    // 22: holdoff.v1.ResetDependencyRequest
-	(*ResetDependencyResponse)(nil),   // 23: holdoff.v1.ResetDependencyResponse
-	(*ClearHoldRequest)(nil),          // 24: holdoff.v1.ClearHoldRequest
-	(*ClearHoldResponse)(nil),         // 25: holdoff.v1.ClearHoldResponse
-	(*AuditRecord)(nil),               // 26: holdoff.v1.AuditRecord
-	(*ListAuditRequest)(nil),          // 27: holdoff.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),         // 28: holdoff.v1.ListAuditResponse
-	(*Policy)(nil),                    // 29: holdoff.v1.Policy
-	(*ListPoliciesRequest)(nil),       // 30: holdoff.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),      // 31: holdoff.v1.ListPoliciesResponse
-	(*GetPolicyRequest)(nil),          // 32: holdoff.v1.GetPolicyRequest
-	(*PolicyValue)(nil),               // 33: holdoff.v1.PolicyValue
-	(*GetPolicyResponse)(nil),         // 34: holdoff.v1.GetPolicyResponse
-	(*PutPolicyRequest)(nil),          // 35: holdoff.v1.PutPolicyRequest
-	(*PutPolicyResponse)(nil),         // 36: holdoff.v1.PutPolicyResponse
-	(*DeletePolicyRequest)(nil),       // 37: holdoff.v1.DeletePolicyRequest
-	(*DeletePolicyResponse)(nil),      // 38: holdoff.v1.DeletePolicyResponse
-	(*CheckPolicyRequest)(nil),        // 39: holdoff.v1.CheckPolicyRequest
-	(*TrafficFacts)(nil),              // 40: holdoff.v1.TrafficFacts
-	(*PolicyChange)(nil),              // 41: holdoff.v1.PolicyChange
-	(*Finding)(nil),                   // 42: holdoff.v1.Finding
-	(*CheckPolicyResponse)(nil),       // 43: holdoff.v1.CheckPolicyResponse
-	(*Candidate)(nil),                 // 44: holdoff.v1.Candidate
-	(*Comparison)(nil),                // 45: holdoff.v1.Comparison
-	(*ComparedSide)(nil),              // 46: holdoff.v1.ComparedSide
-	(*Opening)(nil),                   // 47: holdoff.v1.Opening
-	(*DifferingAttempts)(nil),         // 48: holdoff.v1.DifferingAttempts
-	(*ComparedDependency)(nil),        // 49: holdoff.v1.ComparedDependency
-	(*PutCandidateRequest)(nil),       // 50: holdoff.v1.PutCandidateRequest
-	(*PutCandidateResponse)(nil),      // 51: holdoff.v1.PutCandidateResponse
-	(*ListCandidatesRequest)(nil),     // 52: holdoff.v1.ListCandidatesRequest
-	(*ListCandidatesResponse)(nil),    // 53: holdoff.v1.ListCandidatesResponse
-	(*GetCandidateRequest)(nil),       // 54: holdoff.v1.GetCandidateRequest
-	(*GetCandidateResponse)(nil),      // 55: holdoff.v1.GetCandidateResponse
-	(*PromoteCandidateRequest)(nil),   // 56: holdoff.v1.PromoteCandidateRequest
-	(*PromoteCandidateResponse)(nil),  // 57: holdoff.v1.PromoteCandidateResponse
-	(*DeleteCandidateRequest)(nil),    // 58: holdoff.v1.DeleteCandidateRequest
-	(*DeleteCandidateResponse)(nil),   // 59: holdoff.v1.DeleteCandidateResponse
-	nil,                               // 60: holdoff.v1.Finding.NumbersEntry
-	(*timestamppb.Timestamp)(nil),     // 61: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 62: google.protobuf.Duration
-	(BreakerState)(0),                 // 63: holdoff.v1.BreakerState
-	(CheckVerdict)(0),                 // 64: holdoff.v1.CheckVerdict
-	(DenialReason)(0),                 // 65: holdoff.v1.DenialReason
+	(*DenialCount)(nil),               // 6: holdoff.v1.DenialCount
+	(*Followed)(nil),                  // 7: holdoff.v1.Followed
+	(*Reporter)(nil),                  // 8: holdoff.v1.Reporter
+	(*CheckSummary)(nil),              // 9: holdoff.v1.CheckSummary
+	(*ListDependenciesRequest)(nil),   // 10: holdoff.v1.ListDependenciesRequest
+	(*ListDependenciesResponse)(nil),  // 11: holdoff.v1.ListDependenciesResponse
+	(*GetDependencyRequest)(nil),      // 12: holdoff.v1.GetDependencyRequest
+	(*GetDependencyResponse)(nil),     // 13: holdoff.v1.GetDependencyResponse
+	(*WatchDependenciesRequest)(nil),  // 14: holdoff.v1.WatchDependenciesRequest
+	(*WatchDependenciesResponse)(nil), // 15: holdoff.v1.WatchDependenciesResponse
+	(*Event)(nil),                     // 16: holdoff.v1.Event
+	(*WatchEventsRequest)(nil),        // 17: holdoff.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),       // 18: holdoff.v1.WatchEventsResponse
+	(*ListEventsRequest)(nil),         // 19: holdoff.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),        // 20: holdoff.v1.ListEventsResponse
+	(*SetOverrideRequest)(nil),        // 21: holdoff.v1.SetOverrideRequest
+	(*SetOverrideResponse)(nil),       // 22: holdoff.v1.SetOverrideResponse
+	(*ClearOverrideRequest)(nil),      // 23: holdoff.v1.ClearOverrideRequest
+	(*ClearOverrideResponse)(nil),     // 24: holdoff.v1.ClearOverrideResponse
+	(*ResetDependencyRequest)(nil),    // 25: holdoff.v1.ResetDependencyRequest
+	(*ResetDependencyResponse)(nil),   // 26: holdoff.v1.ResetDependencyResponse
+	(*ClearHoldRequest)(nil),          // 27: holdoff.v1.ClearHoldRequest
+	(*ClearHoldResponse)(nil),         // 28: holdoff.v1.ClearHoldResponse
+	(*AuditRecord)(nil),               // 29: holdoff.v1.AuditRecord
+	(*ListAuditRequest)(nil),          // 30: holdoff.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),         // 31: holdoff.v1.ListAuditResponse
+	(*Policy)(nil),                    // 32: holdoff.v1.Policy
+	(*ListPoliciesRequest)(nil),       // 33: holdoff.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),      // 34: holdoff.v1.ListPoliciesResponse
+	(*GetPolicyRequest)(nil),          // 35: holdoff.v1.GetPolicyRequest
+	(*PolicyValue)(nil),               // 36: holdoff.v1.PolicyValue
+	(*GetPolicyResponse)(nil),         // 37: holdoff.v1.GetPolicyResponse
+	(*PutPolicyRequest)(nil),          // 38: holdoff.v1.PutPolicyRequest
+	(*PutPolicyResponse)(nil),         // 39: holdoff.v1.PutPolicyResponse
+	(*DeletePolicyRequest)(nil),       // 40: holdoff.v1.DeletePolicyRequest
+	(*DeletePolicyResponse)(nil),      // 41: holdoff.v1.DeletePolicyResponse
+	(*CheckPolicyRequest)(nil),        // 42: holdoff.v1.CheckPolicyRequest
+	(*TrafficFacts)(nil),              // 43: holdoff.v1.TrafficFacts
+	(*PolicyChange)(nil),              // 44: holdoff.v1.PolicyChange
+	(*Finding)(nil),                   // 45: holdoff.v1.Finding
+	(*CheckPolicyResponse)(nil),       // 46: holdoff.v1.CheckPolicyResponse
+	(*Candidate)(nil),                 // 47: holdoff.v1.Candidate
+	(*Comparison)(nil),                // 48: holdoff.v1.Comparison
+	(*ComparedSide)(nil),              // 49: holdoff.v1.ComparedSide
+	(*Opening)(nil),                   // 50: holdoff.v1.Opening
+	(*DifferingAttempts)(nil),         // 51: holdoff.v1.DifferingAttempts
+	(*ComparedDependency)(nil),        // 52: holdoff.v1.ComparedDependency
+	(*PutCandidateRequest)(nil),       // 53: holdoff.v1.PutCandidateRequest
+	(*PutCandidateResponse)(nil),      // 54: holdoff.v1.PutCandidateResponse
+	(*ListCandidatesRequest)(nil),     // 55: holdoff.v1.ListCandidatesRequest
+	(*ListCandidatesResponse)(nil),    // 56: holdoff.v1.ListCandidatesResponse
+	(*GetCandidateRequest)(nil),       // 57: holdoff.v1.GetCandidateRequest
+	(*GetCandidateResponse)(nil),      // 58: holdoff.v1.GetCandidateResponse
+	(*PromoteCandidateRequest)(nil),   // 59: holdoff.v1.PromoteCandidateRequest
+	(*PromoteCandidateResponse)(nil),  // 60: holdoff.v1.PromoteCandidateResponse
+	(*DeleteCandidateRequest)(nil),    // 61: holdoff.v1.DeleteCandidateRequest
+	(*DeleteCandidateResponse)(nil),   // 62: holdoff.v1.DeleteCandidateResponse
+	(*ListReplicasRequest)(nil),       // 63: holdoff.v1.ListReplicasRequest
+	(*ListReplicasResponse)(nil),      // 64: holdoff.v1.ListReplicasResponse
+	(*Replica)(nil),                   // 65: holdoff.v1.Replica
+	nil,                               // 66: holdoff.v1.Finding.NumbersEntry
+	(*timestamppb.Timestamp)(nil),     // 67: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 68: google.protobuf.Duration
+	(BreakerState)(0),                 // 69: holdoff.v1.BreakerState
+	(DenialReason)(0),                 // 70: holdoff.v1.DenialReason
+	(CheckVerdict)(0),                 // 71: holdoff.v1.CheckVerdict
 }
 var file_holdoff_v1_operator_proto_depIdxs = []int32{
-	0,  // 0: holdoff.v1.Override.kind:type_name -> holdoff.v1.OverrideKind
-	61, // 1: holdoff.v1.Override.set_time:type_name -> google.protobuf.Timestamp
-	62, // 2: holdoff.v1.Override.expires_in:type_name -> google.protobuf.Duration
-	63, // 3: holdoff.v1.Dependency.state:type_name -> holdoff.v1.BreakerState
-	62, // 4: holdoff.v1.Dependency.in_state_for:type_name -> google.protobuf.Duration
-	62, // 5: holdoff.v1.Dependency.open_for:type_name -> google.protobuf.Duration
-	4,  // 6: holdoff.v1.Dependency.override:type_name -> holdoff.v1.Override
-	62, // 7: holdoff.v1.Dependency.held_for:type_name -> google.protobuf.Duration
-	63, // 8: holdoff.v1.Dependency.shadow_state:type_name -> holdoff.v1.BreakerState
-	6,  // 9: holdoff.v1.Dependency.check:type_name -> holdoff.v1.CheckSummary
-	62, // 10: holdoff.v1.Dependency.usual_latency:type_name -> google.protobuf.Duration
-	62, // 11: holdoff.v1.CheckSummary.period:type_name -> google.protobuf.Duration
-	64, // 12: holdoff.v1.CheckSummary.verdict:type_name -> holdoff.v1.CheckVerdict
-	62, // 13: holdoff.v1.CheckSummary.age:type_name -> google.protobuf.Duration
-	62, // 14: holdoff.v1.CheckSummary.next_in:type_name -> google.protobuf.Duration
-	63, // 15: holdoff.v1.ListDependenciesRequest.states:type_name -> holdoff.v1.BreakerState
-	5,  // 16: holdoff.v1.ListDependenciesResponse.dependencies:type_name -> holdoff.v1.Dependency
-	5,  // 17: holdoff.v1.GetDependencyResponse.dependency:type_name -> holdoff.v1.Dependency
-	5,  // 18: holdoff.v1.WatchDependenciesResponse.dependency:type_name -> holdoff.v1.Dependency
-	61, // 19: holdoff.v1.Event.time:type_name -> google.protobuf.Timestamp
-	1,  // 20: holdoff.v1.Event.kind:type_name -> holdoff.v1.EventKind
-	63, // 21: holdoff.v1.Event.from:type_name -> holdoff.v1.BreakerState
-	63, // 22: holdoff.v1.Event.to:type_name -> holdoff.v1.BreakerState
-	62, // 23: holdoff.v1.WatchEventsRequest.since:type_name -> google.protobuf.Duration
-	13, // 24: holdoff.v1.WatchEventsResponse.event:type_name -> holdoff.v1.Event
-	62, // 25: holdoff.v1.ListEventsRequest.since:type_name -> google.protobuf.Duration
-	13, // 26: holdoff.v1.ListEventsResponse.events:type_name -> holdoff.v1.Event
-	0,  // 27: holdoff.v1.SetOverrideRequest.kind:type_name -> holdoff.v1.OverrideKind
-	62, // 28: holdoff.v1.SetOverrideRequest.expires_in:type_name -> google.protobuf.Duration
-	5,  // 29: holdoff.v1.SetOverrideResponse.dependency:type_name -> holdoff.v1.Dependency
-	5,  // 30: holdoff.v1.ClearOverrideResponse.dependency:type_name -> holdoff.v1.Dependency
-	5,  // 31: holdoff.v1.ResetDependencyResponse.dependency:type_name -> holdoff.v1.Dependency
-	5,  // 32: holdoff.v1.ClearHoldResponse.dependency:type_name -> holdoff.v1.Dependency
-	61, // 33: holdoff.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
-	26, // 34: holdoff.v1.ListAuditResponse.records:type_name -> holdoff.v1.AuditRecord
-	2,  // 35: holdoff.v1.Policy.source:type_name -> holdoff.v1.PolicySource
-	29, // 36: holdoff.v1.ListPoliciesResponse.policies:type_name -> holdoff.v1.Policy
-	33, // 37: holdoff.v1.GetPolicyResponse.values:type_name -> holdoff.v1.PolicyValue
-	29, // 38: holdoff.v1.PutPolicyResponse.policy:type_name -> holdoff.v1.Policy
-	40, // 39: holdoff.v1.CheckPolicyRequest.traffic:type_name -> holdoff.v1.TrafficFacts
-	40, // 40: holdoff.v1.CheckPolicyRequest.everywhere:type_name -> holdoff.v1.TrafficFacts
-	62, // 41: holdoff.v1.TrafficFacts.deadline:type_name -> google.protobuf.Duration
-	62, // 42: holdoff.v1.TrafficFacts.attempt_time:type_name -> google.protobuf.Duration
-	62, // 43: holdoff.v1.TrafficFacts.attempt_timeout:type_name -> google.protobuf.Duration
-	62, // 44: holdoff.v1.TrafficFacts.recovery_goal:type_name -> google.protobuf.Duration
-	3,  // 45: holdoff.v1.Finding.severity:type_name -> holdoff.v1.FindingSeverity
-	60, // 46: holdoff.v1.Finding.numbers:type_name -> holdoff.v1.Finding.NumbersEntry
-	41, // 47: holdoff.v1.Finding.proposal:type_name -> holdoff.v1.PolicyChange
-	42, // 48: holdoff.v1.CheckPolicyResponse.findings:type_name -> holdoff.v1.Finding
-	61, // 49: holdoff.v1.Candidate.put_time:type_name -> google.protobuf.Timestamp
-	45, // 50: holdoff.v1.Candidate.comparison:type_name -> holdoff.v1.Comparison
-	61, // 51: holdoff.v1.Comparison.since:type_name -> google.protobuf.Timestamp
-	61, // 52: holdoff.v1.Comparison.until:type_name -> google.protobuf.Timestamp
-	46, // 53: holdoff.v1.Comparison.live:type_name -> holdoff.v1.ComparedSide
-	46, // 54: holdoff.v1.Comparison.candidate:type_name -> holdoff.v1.ComparedSide
-	48, // 55: holdoff.v1.Comparison.refused:type_name -> holdoff.v1.DifferingAttempts
-	48, // 56: holdoff.v1.Comparison.let_through:type_name -> holdoff.v1.DifferingAttempts
-	62, // 57: holdoff.v1.Comparison.later_by:type_name -> google.protobuf.Duration
-	62, // 58: holdoff.v1.Comparison.sooner_by:type_name -> google.protobuf.Duration
-	47, // 59: holdoff.v1.ComparedSide.openings:type_name -> holdoff.v1.Opening
-	61, // 60: holdoff.v1.Opening.time:type_name -> google.protobuf.Timestamp
-	65, // 61: holdoff.v1.DifferingAttempts.reason:type_name -> holdoff.v1.DenialReason
-	63, // 62: holdoff.v1.ComparedDependency.candidate_state:type_name -> holdoff.v1.BreakerState
-	45, // 63: holdoff.v1.ComparedDependency.comparison:type_name -> holdoff.v1.Comparison
-	44, // 64: holdoff.v1.PutCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
-	44, // 65: holdoff.v1.ListCandidatesResponse.candidates:type_name -> holdoff.v1.Candidate
-	44, // 66: holdoff.v1.GetCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
-	49, // 67: holdoff.v1.GetCandidateResponse.dependencies:type_name -> holdoff.v1.ComparedDependency
-	29, // 68: holdoff.v1.PromoteCandidateResponse.policy:type_name -> holdoff.v1.Policy
-	44, // 69: holdoff.v1.PromoteCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
-	7,  // 70: holdoff.v1.OperatorService.ListDependencies:input_type -> holdoff.v1.ListDependenciesRequest
-	9,  // 71: holdoff.v1.OperatorService.GetDependency:input_type -> holdoff.v1.GetDependencyRequest
-	11, // 72: holdoff.v1.OperatorService.WatchDependencies:input_type -> holdoff.v1.WatchDependenciesRequest
-	14, // 73: holdoff.v1.OperatorService.WatchEvents:input_type -> holdoff.v1.WatchEventsRequest
-	16, // 74: holdoff.v1.OperatorService.ListEvents:input_type -> holdoff.v1.ListEventsRequest
-	18, // 75: holdoff.v1.OperatorService.SetOverride:input_type -> holdoff.v1.SetOverrideRequest
-	20, // 76: holdoff.v1.OperatorService.ClearOverride:input_type -> holdoff.v1.ClearOverrideRequest
-	22, // 77: holdoff.v1.OperatorService.ResetDependency:input_type -> holdoff.v1.ResetDependencyRequest
-	24, // 78: holdoff.v1.OperatorService.ClearHold:input_type -> holdoff.v1.ClearHoldRequest
-	27, // 79: holdoff.v1.OperatorService.ListAudit:input_type -> holdoff.v1.ListAuditRequest
-	30, // 80: holdoff.v1.OperatorService.ListPolicies:input_type -> holdoff.v1.ListPoliciesRequest
-	32, // 81: holdoff.v1.OperatorService.GetPolicy:input_type -> holdoff.v1.GetPolicyRequest
-	35, // 82: holdoff.v1.OperatorService.PutPolicy:input_type -> holdoff.v1.PutPolicyRequest
-	37, // 83: holdoff.v1.OperatorService.DeletePolicy:input_type -> holdoff.v1.DeletePolicyRequest
-	39, // 84: holdoff.v1.OperatorService.CheckPolicy:input_type -> holdoff.v1.CheckPolicyRequest
-	50, // 85: holdoff.v1.OperatorService.PutCandidate:input_type -> holdoff.v1.PutCandidateRequest
-	52, // 86: holdoff.v1.OperatorService.ListCandidates:input_type -> holdoff.v1.ListCandidatesRequest
-	54, // 87: holdoff.v1.OperatorService.GetCandidate:input_type -> holdoff.v1.GetCandidateRequest
-	56, // 88: holdoff.v1.OperatorService.PromoteCandidate:input_type -> holdoff.v1.PromoteCandidateRequest
-	58, // 89: holdoff.v1.OperatorService.DeleteCandidate:input_type -> holdoff.v1.DeleteCandidateRequest
-	8,  // 90: holdoff.v1.OperatorService.ListDependencies:output_type -> holdoff.v1.ListDependenciesResponse
-	10, // 91: holdoff.v1.OperatorService.GetDependency:output_type -> holdoff.v1.GetDependencyResponse
-	12, // 92: holdoff.v1.OperatorService.WatchDependencies:output_type -> holdoff.v1.WatchDependenciesResponse
-	15, // 93: holdoff.v1.OperatorService.WatchEvents:output_type -> holdoff.v1.WatchEventsResponse
-	17, // 94: holdoff.v1.OperatorService.ListEvents:output_type -> holdoff.v1.ListEventsResponse
-	19, // 95: holdoff.v1.OperatorService.SetOverride:output_type -> holdoff.v1.SetOverrideResponse
-	21, // 96: holdoff.v1.OperatorService.ClearOverride:output_type -> holdoff.v1.ClearOverrideResponse
-	23, // 97: holdoff.v1.OperatorService.ResetDependency:output_type -> holdoff.v1.ResetDependencyResponse
-	25, // 98: holdoff.v1.OperatorService.ClearHold:output_type -> holdoff.v1.ClearHoldResponse
-	28, // 99: holdoff.v1.OperatorService.ListAudit:output_type -> holdoff.v1.ListAuditResponse
-	31, // 100: holdoff.v1.OperatorService.ListPolicies:output_type -> holdoff.v1.ListPoliciesResponse
-	34, // 101: holdoff.v1.OperatorService.GetPolicy:output_type -> holdoff.v1.GetPolicyResponse
-	36, // 102: holdoff.v1.OperatorService.PutPolicy:output_type -> holdoff.v1.PutPolicyResponse
-	38, // 103: holdoff.v1.OperatorService.DeletePolicy:output_type -> holdoff.v1.DeletePolicyResponse
-	43, // 104: holdoff.v1.OperatorService.CheckPolicy:output_type -> holdoff.v1.CheckPolicyResponse
-	51, // 105: holdoff.v1.OperatorService.PutCandidate:output_type -> holdoff.v1.PutCandidateResponse
-	53, // 106: holdoff.v1.OperatorService.ListCandidates:output_type -> holdoff.v1.ListCandidatesResponse
-	55, // 107: holdoff.v1.OperatorService.GetCandidate:output_type -> holdoff.v1.GetCandidateResponse
-	57, // 108: holdoff.v1.OperatorService.PromoteCandidate:output_type -> holdoff.v1.PromoteCandidateResponse
-	59, // 109: holdoff.v1.OperatorService.DeleteCandidate:output_type -> holdoff.v1.DeleteCandidateResponse
-	90, // [90:110] is the sub-list for method output_type
-	70, // [70:90] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	0,   // 0: holdoff.v1.Override.kind:type_name -> holdoff.v1.OverrideKind
+	67,  // 1: holdoff.v1.Override.set_time:type_name -> google.protobuf.Timestamp
+	68,  // 2: holdoff.v1.Override.expires_in:type_name -> google.protobuf.Duration
+	69,  // 3: holdoff.v1.Dependency.state:type_name -> holdoff.v1.BreakerState
+	68,  // 4: holdoff.v1.Dependency.in_state_for:type_name -> google.protobuf.Duration
+	68,  // 5: holdoff.v1.Dependency.open_for:type_name -> google.protobuf.Duration
+	4,   // 6: holdoff.v1.Dependency.override:type_name -> holdoff.v1.Override
+	68,  // 7: holdoff.v1.Dependency.held_for:type_name -> google.protobuf.Duration
+	69,  // 8: holdoff.v1.Dependency.shadow_state:type_name -> holdoff.v1.BreakerState
+	9,   // 9: holdoff.v1.Dependency.check:type_name -> holdoff.v1.CheckSummary
+	68,  // 10: holdoff.v1.Dependency.usual_latency:type_name -> google.protobuf.Duration
+	68,  // 11: holdoff.v1.Dependency.next_planned_in:type_name -> google.protobuf.Duration
+	6,   // 12: holdoff.v1.Dependency.denials:type_name -> holdoff.v1.DenialCount
+	7,   // 13: holdoff.v1.Dependency.followed:type_name -> holdoff.v1.Followed
+	70,  // 14: holdoff.v1.DenialCount.reason:type_name -> holdoff.v1.DenialReason
+	68,  // 15: holdoff.v1.Followed.followed_for:type_name -> google.protobuf.Duration
+	68,  // 16: holdoff.v1.Followed.calendar_part:type_name -> google.protobuf.Duration
+	8,   // 17: holdoff.v1.Followed.reporters:type_name -> holdoff.v1.Reporter
+	68,  // 18: holdoff.v1.Reporter.heard_ago:type_name -> google.protobuf.Duration
+	68,  // 19: holdoff.v1.CheckSummary.period:type_name -> google.protobuf.Duration
+	71,  // 20: holdoff.v1.CheckSummary.verdict:type_name -> holdoff.v1.CheckVerdict
+	68,  // 21: holdoff.v1.CheckSummary.age:type_name -> google.protobuf.Duration
+	68,  // 22: holdoff.v1.CheckSummary.next_in:type_name -> google.protobuf.Duration
+	69,  // 23: holdoff.v1.ListDependenciesRequest.states:type_name -> holdoff.v1.BreakerState
+	5,   // 24: holdoff.v1.ListDependenciesResponse.dependencies:type_name -> holdoff.v1.Dependency
+	5,   // 25: holdoff.v1.GetDependencyResponse.dependency:type_name -> holdoff.v1.Dependency
+	5,   // 26: holdoff.v1.WatchDependenciesResponse.dependency:type_name -> holdoff.v1.Dependency
+	67,  // 27: holdoff.v1.Event.time:type_name -> google.protobuf.Timestamp
+	1,   // 28: holdoff.v1.Event.kind:type_name -> holdoff.v1.EventKind
+	69,  // 29: holdoff.v1.Event.from:type_name -> holdoff.v1.BreakerState
+	69,  // 30: holdoff.v1.Event.to:type_name -> holdoff.v1.BreakerState
+	68,  // 31: holdoff.v1.WatchEventsRequest.since:type_name -> google.protobuf.Duration
+	16,  // 32: holdoff.v1.WatchEventsResponse.event:type_name -> holdoff.v1.Event
+	68,  // 33: holdoff.v1.ListEventsRequest.since:type_name -> google.protobuf.Duration
+	16,  // 34: holdoff.v1.ListEventsResponse.events:type_name -> holdoff.v1.Event
+	0,   // 35: holdoff.v1.SetOverrideRequest.kind:type_name -> holdoff.v1.OverrideKind
+	68,  // 36: holdoff.v1.SetOverrideRequest.expires_in:type_name -> google.protobuf.Duration
+	5,   // 37: holdoff.v1.SetOverrideResponse.dependency:type_name -> holdoff.v1.Dependency
+	5,   // 38: holdoff.v1.ClearOverrideResponse.dependency:type_name -> holdoff.v1.Dependency
+	5,   // 39: holdoff.v1.ResetDependencyResponse.dependency:type_name -> holdoff.v1.Dependency
+	5,   // 40: holdoff.v1.ClearHoldResponse.dependency:type_name -> holdoff.v1.Dependency
+	67,  // 41: holdoff.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
+	29,  // 42: holdoff.v1.ListAuditResponse.records:type_name -> holdoff.v1.AuditRecord
+	2,   // 43: holdoff.v1.Policy.source:type_name -> holdoff.v1.PolicySource
+	32,  // 44: holdoff.v1.ListPoliciesResponse.policies:type_name -> holdoff.v1.Policy
+	36,  // 45: holdoff.v1.GetPolicyResponse.values:type_name -> holdoff.v1.PolicyValue
+	32,  // 46: holdoff.v1.PutPolicyResponse.policy:type_name -> holdoff.v1.Policy
+	43,  // 47: holdoff.v1.CheckPolicyRequest.traffic:type_name -> holdoff.v1.TrafficFacts
+	43,  // 48: holdoff.v1.CheckPolicyRequest.everywhere:type_name -> holdoff.v1.TrafficFacts
+	68,  // 49: holdoff.v1.TrafficFacts.deadline:type_name -> google.protobuf.Duration
+	68,  // 50: holdoff.v1.TrafficFacts.attempt_time:type_name -> google.protobuf.Duration
+	68,  // 51: holdoff.v1.TrafficFacts.attempt_timeout:type_name -> google.protobuf.Duration
+	68,  // 52: holdoff.v1.TrafficFacts.recovery_goal:type_name -> google.protobuf.Duration
+	3,   // 53: holdoff.v1.Finding.severity:type_name -> holdoff.v1.FindingSeverity
+	66,  // 54: holdoff.v1.Finding.numbers:type_name -> holdoff.v1.Finding.NumbersEntry
+	44,  // 55: holdoff.v1.Finding.proposal:type_name -> holdoff.v1.PolicyChange
+	45,  // 56: holdoff.v1.CheckPolicyResponse.findings:type_name -> holdoff.v1.Finding
+	67,  // 57: holdoff.v1.Candidate.put_time:type_name -> google.protobuf.Timestamp
+	48,  // 58: holdoff.v1.Candidate.comparison:type_name -> holdoff.v1.Comparison
+	67,  // 59: holdoff.v1.Comparison.since:type_name -> google.protobuf.Timestamp
+	67,  // 60: holdoff.v1.Comparison.until:type_name -> google.protobuf.Timestamp
+	49,  // 61: holdoff.v1.Comparison.live:type_name -> holdoff.v1.ComparedSide
+	49,  // 62: holdoff.v1.Comparison.candidate:type_name -> holdoff.v1.ComparedSide
+	51,  // 63: holdoff.v1.Comparison.refused:type_name -> holdoff.v1.DifferingAttempts
+	51,  // 64: holdoff.v1.Comparison.let_through:type_name -> holdoff.v1.DifferingAttempts
+	68,  // 65: holdoff.v1.Comparison.later_by:type_name -> google.protobuf.Duration
+	68,  // 66: holdoff.v1.Comparison.sooner_by:type_name -> google.protobuf.Duration
+	50,  // 67: holdoff.v1.ComparedSide.openings:type_name -> holdoff.v1.Opening
+	67,  // 68: holdoff.v1.Opening.time:type_name -> google.protobuf.Timestamp
+	70,  // 69: holdoff.v1.DifferingAttempts.reason:type_name -> holdoff.v1.DenialReason
+	69,  // 70: holdoff.v1.ComparedDependency.candidate_state:type_name -> holdoff.v1.BreakerState
+	48,  // 71: holdoff.v1.ComparedDependency.comparison:type_name -> holdoff.v1.Comparison
+	47,  // 72: holdoff.v1.PutCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
+	47,  // 73: holdoff.v1.ListCandidatesResponse.candidates:type_name -> holdoff.v1.Candidate
+	47,  // 74: holdoff.v1.GetCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
+	52,  // 75: holdoff.v1.GetCandidateResponse.dependencies:type_name -> holdoff.v1.ComparedDependency
+	32,  // 76: holdoff.v1.PromoteCandidateResponse.policy:type_name -> holdoff.v1.Policy
+	47,  // 77: holdoff.v1.PromoteCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
+	65,  // 78: holdoff.v1.ListReplicasResponse.replicas:type_name -> holdoff.v1.Replica
+	67,  // 79: holdoff.v1.Replica.since:type_name -> google.protobuf.Timestamp
+	68,  // 80: holdoff.v1.Replica.seen_ago:type_name -> google.protobuf.Duration
+	10,  // 81: holdoff.v1.OperatorService.ListDependencies:input_type -> holdoff.v1.ListDependenciesRequest
+	12,  // 82: holdoff.v1.OperatorService.GetDependency:input_type -> holdoff.v1.GetDependencyRequest
+	14,  // 83: holdoff.v1.OperatorService.WatchDependencies:input_type -> holdoff.v1.WatchDependenciesRequest
+	17,  // 84: holdoff.v1.OperatorService.WatchEvents:input_type -> holdoff.v1.WatchEventsRequest
+	19,  // 85: holdoff.v1.OperatorService.ListEvents:input_type -> holdoff.v1.ListEventsRequest
+	21,  // 86: holdoff.v1.OperatorService.SetOverride:input_type -> holdoff.v1.SetOverrideRequest
+	23,  // 87: holdoff.v1.OperatorService.ClearOverride:input_type -> holdoff.v1.ClearOverrideRequest
+	25,  // 88: holdoff.v1.OperatorService.ResetDependency:input_type -> holdoff.v1.ResetDependencyRequest
+	27,  // 89: holdoff.v1.OperatorService.ClearHold:input_type -> holdoff.v1.ClearHoldRequest
+	30,  // 90: holdoff.v1.OperatorService.ListAudit:input_type -> holdoff.v1.ListAuditRequest
+	33,  // 91: holdoff.v1.OperatorService.ListPolicies:input_type -> holdoff.v1.ListPoliciesRequest
+	35,  // 92: holdoff.v1.OperatorService.GetPolicy:input_type -> holdoff.v1.GetPolicyRequest
+	38,  // 93: holdoff.v1.OperatorService.PutPolicy:input_type -> holdoff.v1.PutPolicyRequest
+	40,  // 94: holdoff.v1.OperatorService.DeletePolicy:input_type -> holdoff.v1.DeletePolicyRequest
+	42,  // 95: holdoff.v1.OperatorService.CheckPolicy:input_type -> holdoff.v1.CheckPolicyRequest
+	53,  // 96: holdoff.v1.OperatorService.PutCandidate:input_type -> holdoff.v1.PutCandidateRequest
+	55,  // 97: holdoff.v1.OperatorService.ListCandidates:input_type -> holdoff.v1.ListCandidatesRequest
+	57,  // 98: holdoff.v1.OperatorService.GetCandidate:input_type -> holdoff.v1.GetCandidateRequest
+	59,  // 99: holdoff.v1.OperatorService.PromoteCandidate:input_type -> holdoff.v1.PromoteCandidateRequest
+	61,  // 100: holdoff.v1.OperatorService.DeleteCandidate:input_type -> holdoff.v1.DeleteCandidateRequest
+	63,  // 101: holdoff.v1.OperatorService.ListReplicas:input_type -> holdoff.v1.ListReplicasRequest
+	11,  // 102: holdoff.v1.OperatorService.ListDependencies:output_type -> holdoff.v1.ListDependenciesResponse
+	13,  // 103: holdoff.v1.OperatorService.GetDependency:output_type -> holdoff.v1.GetDependencyResponse
+	15,  // 104: holdoff.v1.OperatorService.WatchDependencies:output_type -> holdoff.v1.WatchDependenciesResponse
+	18,  // 105: holdoff.v1.OperatorService.WatchEvents:output_type -> holdoff.v1.WatchEventsResponse
+	20,  // 106: holdoff.v1.OperatorService.ListEvents:output_type -> holdoff.v1.ListEventsResponse
+	22,  // 107: holdoff.v1.OperatorService.SetOverride:output_type -> holdoff.v1.SetOverrideResponse
+	24,  // 108: holdoff.v1.OperatorService.ClearOverride:output_type -> holdoff.v1.ClearOverrideResponse
+	26,  // 109: holdoff.v1.OperatorService.ResetDependency:output_type -> holdoff.v1.ResetDependencyResponse
+	28,  // 110: holdoff.v1.OperatorService.ClearHold:output_type -> holdoff.v1.ClearHoldResponse
+	31,  // 111: holdoff.v1.OperatorService.ListAudit:output_type -> holdoff.v1.ListAuditResponse
+	34,  // 112: holdoff.v1.OperatorService.ListPolicies:output_type -> holdoff.v1.ListPoliciesResponse
+	37,  // 113: holdoff.v1.OperatorService.GetPolicy:output_type -> holdoff.v1.GetPolicyResponse
+	39,  // 114: holdoff.v1.OperatorService.PutPolicy:output_type -> holdoff.v1.PutPolicyResponse
+	41,  // 115: holdoff.v1.OperatorService.DeletePolicy:output_type -> holdoff.v1.DeletePolicyResponse
+	46,  // 116: holdoff.v1.OperatorService.CheckPolicy:output_type -> holdoff.v1.CheckPolicyResponse
+	54,  // 117: holdoff.v1.OperatorService.PutCandidate:output_type -> holdoff.v1.PutCandidateResponse
+	56,  // 118: holdoff.v1.OperatorService.ListCandidates:output_type -> holdoff.v1.ListCandidatesResponse
+	58,  // 119: holdoff.v1.OperatorService.GetCandidate:output_type -> holdoff.v1.GetCandidateResponse
+	60,  // 120: holdoff.v1.OperatorService.PromoteCandidate:output_type -> holdoff.v1.PromoteCandidateResponse
+	62,  // 121: holdoff.v1.OperatorService.DeleteCandidate:output_type -> holdoff.v1.DeleteCandidateResponse
+	64,  // 122: holdoff.v1.OperatorService.ListReplicas:output_type -> holdoff.v1.ListReplicasResponse
+	102, // [102:123] is the sub-list for method output_type
+	81,  // [81:102] is the sub-list for method input_type
+	81,  // [81:81] is the sub-list for extension type_name
+	81,  // [81:81] is the sub-list for extension extendee
+	0,   // [0:81] is the sub-list for field type_name
 }
 
 func init() { file_holdoff_v1_operator_proto_init() }
@@ -5115,19 +5721,19 @@ func file_holdoff_v1_operator_proto_init() {
 		return
 	}
 	file_holdoff_v1_coordinator_proto_init()
-	file_holdoff_v1_operator_proto_msgTypes[8].OneofWrappers = []any{
+	file_holdoff_v1_operator_proto_msgTypes[11].OneofWrappers = []any{
 		(*WatchDependenciesResponse_Dependency)(nil),
 		(*WatchDependenciesResponse_Removed)(nil),
 		(*WatchDependenciesResponse_Synced)(nil),
 	}
-	file_holdoff_v1_operator_proto_msgTypes[36].OneofWrappers = []any{}
+	file_holdoff_v1_operator_proto_msgTypes[39].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdoff_v1_operator_proto_rawDesc), len(file_holdoff_v1_operator_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   57,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -45,6 +45,7 @@ const (
 	OperatorService_GetCandidate_FullMethodName      = "/holdoff.v1.OperatorService/GetCandidate"
 	OperatorService_PromoteCandidate_FullMethodName  = "/holdoff.v1.OperatorService/PromoteCandidate"
 	OperatorService_DeleteCandidate_FullMethodName   = "/holdoff.v1.OperatorService/DeleteCandidate"
+	OperatorService_ListReplicas_FullMethodName      = "/holdoff.v1.OperatorService/ListReplicas"
 )
 
 // OperatorServiceClient is the client API for OperatorService service.
@@ -97,6 +98,9 @@ type OperatorServiceClient interface {
 	PromoteCandidate(ctx context.Context, in *PromoteCandidateRequest, opts ...grpc.CallOption) (*PromoteCandidateResponse, error)
 	// Drops a candidate and its numbers.
 	DeleteCandidate(ctx context.Context, in *DeleteCandidateRequest, opts ...grpc.CallOption) (*DeleteCandidateResponse, error)
+	// The replicas that share a store with this one, as they were seen lately; this one alone
+	// where no store is shared.
+	ListReplicas(ctx context.Context, in *ListReplicasRequest, opts ...grpc.CallOption) (*ListReplicasResponse, error)
 }
 
 type operatorServiceClient struct {
@@ -325,6 +329,16 @@ func (c *operatorServiceClient) DeleteCandidate(ctx context.Context, in *DeleteC
 	return out, nil
 }
 
+func (c *operatorServiceClient) ListReplicas(ctx context.Context, in *ListReplicasRequest, opts ...grpc.CallOption) (*ListReplicasResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListReplicasResponse)
+	err := c.cc.Invoke(ctx, OperatorService_ListReplicas_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OperatorServiceServer is the server API for OperatorService service.
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
@@ -375,6 +389,9 @@ type OperatorServiceServer interface {
 	PromoteCandidate(context.Context, *PromoteCandidateRequest) (*PromoteCandidateResponse, error)
 	// Drops a candidate and its numbers.
 	DeleteCandidate(context.Context, *DeleteCandidateRequest) (*DeleteCandidateResponse, error)
+	// The replicas that share a store with this one, as they were seen lately; this one alone
+	// where no store is shared.
+	ListReplicas(context.Context, *ListReplicasRequest) (*ListReplicasResponse, error)
 	mustEmbedUnimplementedOperatorServiceServer()
 }
 
@@ -444,6 +461,9 @@ func (UnimplementedOperatorServiceServer) PromoteCandidate(context.Context, *Pro
 }
 func (UnimplementedOperatorServiceServer) DeleteCandidate(context.Context, *DeleteCandidateRequest) (*DeleteCandidateResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteCandidate not implemented")
+}
+func (UnimplementedOperatorServiceServer) ListReplicas(context.Context, *ListReplicasRequest) (*ListReplicasResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListReplicas not implemented")
 }
 func (UnimplementedOperatorServiceServer) mustEmbedUnimplementedOperatorServiceServer() {}
 func (UnimplementedOperatorServiceServer) testEmbeddedByValue()                         {}
@@ -812,6 +832,24 @@ func _OperatorService_DeleteCandidate_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_ListReplicas_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListReplicasRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ListReplicas(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ListReplicas_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ListReplicas(ctx, req.(*ListReplicasRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OperatorService_ServiceDesc is the grpc.ServiceDesc for OperatorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -890,6 +928,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteCandidate",
 			Handler:    _OperatorService_DeleteCandidate_Handler,
+		},
+		{
+			MethodName: "ListReplicas",
+			Handler:    _OperatorService_ListReplicas_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -62,8 +62,19 @@ class Slot(Protocol):
 class Ask:
     """A question, or without a request the wish for a connection."""
 
-    __slots__ = ("request", "slot")
+    __slots__ = ("is_sent", "request", "slot")
 
     def __init__(self, request: Any, slot: Slot) -> None:
         self.request = request
         self.slot = slot
+        self.is_sent = False
+        """The service may have it."""
+
+
+class Nobody:
+    """Nobody waits."""
+
+    is_gone = True
+
+    def put(self, reply: Reply) -> bool:
+        return False

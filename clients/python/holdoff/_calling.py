@@ -106,7 +106,10 @@ class Calling:
         if self.value is not None:
             raise _Returned
         # Without `from`: the error's own cause is the user's.
-        raise self._stopped(why)
+        error = self._stopped(why)
+        if isinstance(error, StopIteration):
+            raise Unraisable("an attempt raised StopIteration") from error
+        raise error
 
     def returned(self, permit: Permit, value: Any, latency_ns: int) -> bool:
         """True: the call is over with this value."""
@@ -163,6 +166,10 @@ class _Returned(Exception):
 
 
 Returned = _Returned
+
+
+class Unraisable(RuntimeError):
+    """The last real error, `Calling.error`, is one that no generator or coroutine may raise."""
 
 
 def obtain(asking: Asking, on_denied: str) -> Flow[Permit]:

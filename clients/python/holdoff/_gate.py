@@ -22,6 +22,7 @@ from __future__ import annotations
 import threading
 from typing import Optional
 
+from ._answer import Ask
 from ._rules import clamp
 
 FAILURES_TO_SHUT = 3
@@ -33,7 +34,7 @@ class Pass:
     says nothing.
     """
 
-    __slots__ = ("asked_at", "is_trial", "is_whole", "wait_ns", "was_told")
+    __slots__ = ("ask", "asked_at", "is_trial", "is_whole", "wait_ns", "was_told")
 
     def __init__(self, asked_at: int, wait_ns: int, is_whole: bool, is_trial: bool = False) -> None:
         self.asked_at = asked_at
@@ -42,6 +43,7 @@ class Pass:
         """It waits the whole timeout, so that its lateness says something of the service."""
         self.is_trial = is_trial
         self.was_told = False
+        self.ask: Optional[Ask] = None
 
 
 class Gate:

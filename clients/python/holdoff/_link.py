@@ -9,6 +9,7 @@ with the client.
 | `_course` | which endpoint is tried next, and when |
 | `_session` | one stream: batches out, answers in |
 | `_gate` | the breaker on the service |
+| `_patience` | who waits for a service that was not heard of yet |
 | `_reports` | outcomes on their way |
 | `_threads`, `_tasks` | moving bytes |
 """
@@ -21,11 +22,12 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _clock, _entropy
-from ._answer import AWAY, BUSY, LATE, Ask, Lack, NoAnswer, Reply, Slot
+from ._answer import AWAY, BUSY, LATE, Ask, Lack, NoAnswer, Nobody, Reply, Slot
 from ._channel import Endpoint
 from ._counters import Counters, Seldom
 from ._course import Course, End
 from ._gate import Gate, Pass
+from ._patience import Patience
 from ._proto import coordinator_pb2 as pb
 from ._pushed import Pushed
 from ._reports import Batch, Reports
@@ -61,6 +63,7 @@ class Link:
         self.lock = threading.RLock()
         self.inbox: deque[Ask] = deque()
         self.gate = Gate()
+        self.waiting = Patience()
         self.reports = Reports(counters, self.wake)
         self.course = Course(_clock.now_ns())
         self.is_waiting = True
@@ -107,25 +110,41 @@ class Link:
         passed = self.gate.enter(_clock.now_ns(), int(seconds * NS))
         if passed is None:
             return AWAY
-        refused = self.submit(Ask(request, slot))
-        if refused is not None:
+        if not self.waiting.enter(passed):
             self.gate.gave_up(passed, _clock.now_ns())
+            if self._channel is None and not self.inbox:
+                self.submit(Ask(None, Nobody()))
+            return AWAY
+        passed.ask = Ask(request, slot)
+        refused = self.submit(passed.ask)
+        if refused is not None:
+            self.give_up(passed)
             return refused
         self.counters.asked += 1
         return passed
+
+    def is_awaited(self, now: int) -> bool:
+        """Somebody would wait for its answer now."""
+        return self.gate.shut_until(now) is None and not self.waiting.is_over
 
     def is_asked(self) -> bool:
         """A connection stands, and the service has not been silent on it."""
         return self._channel is not None and self.gate.shut_until(_clock.now_ns()) is None
 
+    def give_up(self, passed: Pass) -> None:
+        """Nobody waits for the answer any longer."""
+        self.waiting.leave(passed)
+        self.gate.gave_up(passed, _clock.now_ns())
+
     def settle(self, passed: Pass, reply: Reply) -> Reply:
         """What the reply, or its absence, says about the service."""
+        self.waiting.leave(passed, reply is LATE)
         if not isinstance(reply, NoAnswer) or reply.is_configuration:
             if self.gate.answered(passed, _clock.now_ns()):
                 self.is_back()
             if isinstance(reply, NoAnswer):
                 self.warn_configuration(f"holdoff refuses the question ({reply})")
-        elif reply.lack is Lack.FAILED or (reply.lack is Lack.LATE and passed.is_whole):
+        elif reply.lack is Lack.FAILED or (reply.lack is Lack.LATE and _says_something(passed)):
             if self.gate.unanswered(passed, _clock.now_ns(), _entropy.unit()):
                 self._went_away(reply)
         else:
@@ -150,6 +169,7 @@ class Link:
         """
         now = _clock.now_ns()
         self.course.ended(index, end, now, _entropy.unit())
+        self.waiting.lost()
         self.is_waiting = True
         if end in (End.BROKEN, End.BROKEN_UNHEARD):
             where, cause = self.endpoints[index].target, self._cause or "it was closed"
@@ -169,6 +189,7 @@ class Link:
     def is_open(self) -> None:
         """The service has taken a stream, or an endpoint without streams a connection."""
         self.gate.heard(_clock.now_ns())
+        self.waiting.heard()
         if self.gate.shut_until(_clock.now_ns()) is None:
             self._say_back()
 
@@ -272,3 +293,9 @@ class Link:
             standing = self._channel
             where = self._everywhere() if standing is None else self.endpoints[standing[0]].target
             log.info("holdoff at %s answers again", where)
+
+
+def _says_something(passed: Pass) -> bool:
+    """A question that was not sent says nothing of the service, unless it is the trial."""
+    is_sent = passed.ask is not None and passed.ask.is_sent
+    return passed.is_whole and (is_sent or passed.is_trial)

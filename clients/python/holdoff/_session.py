@@ -88,8 +88,8 @@ class Session:
         if self.ends_as is not None:
             return self.ends_as
         now = _clock.now_ns()
-        # A service that was looked for has not even taken the stream.
-        if not self.is_open and now >= self._unheard_at and self._link.gate.shut_until(now):
+        # A service that is looked for at nobody's wait has not even taken the stream.
+        if not self.is_open and now >= self._unheard_at and not self._link.is_awaited(now):
             return End.UNHEARD
         if self._doubted_until is not None and now >= self._doubted_until:
             return End.SILENT
@@ -194,6 +194,7 @@ class Session:
                 ask.slot.put(BUSY)
                 continue
             self._questions += 1
+            ask.is_sent = True
             asks.append(ask)
         if not asks:
             return None

@@ -13,7 +13,7 @@ from . import _clock
 from ._answer import AWAY
 from ._asking import Asking
 from ._attempts import Guard, Guards
-from ._calling import Attempt, Calling, Returned, attempt_of, current
+from ._calling import Attempt, Calling, Returned, Unraisable, attempt_of, current
 from ._core import Mode
 from ._flow import AskFleet, Effect, Flow, PlanCheck, Sleep
 from ._front import Front
@@ -195,6 +195,11 @@ class Client(Front):
                 except Returned:
                     value: T = calling.returned_value()
                     return value
+                except Unraisable:
+                    pass
+                if permit is None:
+                    assert calling.error is not None
+                    raise calling.error
             begun = _clock.now_ns()
             try:
                 value = function(attempt_of(permit))

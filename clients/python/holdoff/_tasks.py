@@ -98,6 +98,7 @@ class TaskLink(Link):
             # Nothing of the loop before can be used any more.
             self._current = self._call = self._channel = self._task = None
             self._changed, self.is_waiting = asyncio.Event(), True
+            self.waiting.lost()
             self._loop = loop
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._run(), name="holdoff")
@@ -120,7 +121,7 @@ class TaskLink(Link):
         try:
             return self.settle(passed, await slot.wait(passed.wait_ns / NS))
         except BaseException:
-            self.gate.gave_up(passed, _clock.now_ns())
+            self.give_up(passed)
             unwanted = slot.unwanted()
             if unwanted is not None and not isinstance(unwanted, NoAnswer):
                 self.give_back(unwanted)

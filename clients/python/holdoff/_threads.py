@@ -116,7 +116,7 @@ class ThreadLink(Link):
         try:
             return self.settle(passed, slot.wait(passed.wait_ns / NS))
         except BaseException:
-            self.gate.gave_up(passed, _clock.now_ns())
+            self.give_up(passed)
             unwanted = slot.give_up()
             if unwanted is not None and not isinstance(unwanted, NoAnswer):
                 self.give_back(unwanted)

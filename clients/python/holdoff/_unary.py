@@ -71,6 +71,7 @@ class Unary:
             if ask.request is None:
                 ask.slot.put(True)
             elif not ask.slot.is_gone:
+                ask.is_sent = True
                 return self._begin("Acquire", link.fill_unary(ask.request), self._asked(ask))
         due = None if self._doubted_until is not None else link.reports.due_at()
         is_due = due is not None and (_clock.now_ns() >= due or link.is_closed)

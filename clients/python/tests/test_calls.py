@@ -83,6 +83,26 @@ def test_an_error_of_a_type_without_a_dictionary_is_raised_as_it_is(both: Both) 
     assert holdoff.stopped(raised.value) is None
 
 
+def test_an_error_that_ends_iterators_is_raised_as_it_is_where_python_lets_it() -> None:
+    client = holdoff.Client.testing()
+    cause = KeyError("cause")
+
+    def function(attempt: holdoff.Attempt) -> None:
+        raise StopIteration("empty") from cause
+
+    with pytest.raises(StopIteration) as raised:
+        client.call("payments", function, idempotent=True)
+    assert raised.value.__cause__ is cause
+    why = holdoff.stopped(raised.value)
+    assert why is not None and why.reason is Reason.ATTEMPTS_EXHAUSTED
+    attempts = client.attempts("payments")
+    with next(attempts):
+        next(iter(()))
+    with pytest.raises(RuntimeError, match="an attempt raised StopIteration") as ended:
+        next(attempts)
+    assert isinstance(ended.value.__cause__, StopIteration)
+
+
 def test_an_unsafe_call_is_made_once_unless_it_was_not_sent(both: Both) -> None:
     client, error = both.client(), ConnectionRefusedError(111, "refused")
     with pytest.raises(Boom, match="run 1") as raised:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdoff._gate import FAILURES_TO_SHUT, LATE_TRIAL_EVERY_NS, Gate, Pass
+from holdoff._patience import Patience
 
 MS = 1_000_000
 TIMEOUT = 50 * MS
@@ -92,3 +93,19 @@ def test_a_late_answer_brings_the_trial_at_once_and_then_once_in_half_a_second()
             assert gate.enter(now + wait - 1, TIMEOUT) is None
         now += wait
         gate.unanswered(asked(gate, now), now, 0.5)
+
+
+def test_three_callers_in_all_wait_for_a_service_of_which_nothing_is_heard() -> None:
+    patience = Patience()
+    assert [patience.enter(who) for who in range(4)] == [True, True, True, False]
+    for who in range(3):
+        patience.leave(who, was_late=True)
+    assert not patience.enter(3)
+    patience.heard()
+    assert all(patience.enter(who) for who in range(10))
+    patience.lost()
+    assert not patience.enter(10)
+    for who in range(10):
+        patience.leave(who)
+        patience.leave(who, was_late=True)  # Said twice.
+    assert [patience.enter(who) for who in range(4)] == [True, True, True, False]

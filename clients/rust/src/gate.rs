@@ -109,6 +109,10 @@ impl Gate {
 }
 
 impl Pass<'_> {
+    pub(crate) fn is_trial(&self) -> bool {
+        self.trial.is_some()
+    }
+
     /// True: it was shut and is open again.
     pub(crate) fn answered(mut self) -> bool {
         self.told = true;

@@ -12,6 +12,7 @@
 //! | [`session`] | one stream: batches out, answers in |
 //! | [`following`] | what the service pushes on it |
 //! | [`outstanding`] | questions without an answer yet |
+//! | [`patience`] | who waits for a service that was not heard of yet |
 //! | [`planning`] | when to check next, beside the stream |
 //! | [`standing`] | what the log says about it being away |
 //! | [`unary`] | the same without a stream, for a service that has none |
@@ -19,6 +20,7 @@
 mod course;
 mod following;
 mod outstanding;
+mod patience;
 mod planning;
 mod session;
 mod standing;
@@ -27,7 +29,7 @@ mod unary;
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -58,6 +60,11 @@ use crate::{
 /// Questions that wait to be sent or answered.
 const ASKS_MAX: usize = 10_000;
 
+/// Who wakes so long after its time was not on a processor, and nor was who reads.
+const STOOD_STILL: Duration = Duration::from_millis(10);
+/// Of the runtime, in which what has come is read.
+const TURNS: u32 = 64;
+
 #[derive(Debug)]
 pub(crate) struct Link {
     shared: Arc<Shared>,
@@ -76,6 +83,9 @@ pub(crate) struct Shared {
     channel: Mutex<Option<Route>>,
     counting: Arc<Counting>,
     gate: Gate,
+    patience: patience::Patience,
+    /// A connection is wanted that nobody waits for.
+    sought: Notify,
     /// The service has stopped to answer on this stream: leave it.
     silent: Notify,
     /// The endpoint that was connected to last.
@@ -96,6 +106,8 @@ enum Wanted {
 struct Ask {
     request: proto::AcquireRequest,
     reply: oneshot::Sender<Reply>,
+    /// The service may have it.
+    is_sent: Arc<AtomicBool>,
 }
 
 type Reply = Result<proto::AcquireResponse, NoAnswer>;
@@ -146,6 +158,8 @@ impl Link {
                 channel: Mutex::default(),
                 counting,
                 gate: Gate::new(),
+                patience: patience::Patience::default(),
+                sought: Notify::new(),
                 silent: Notify::new(),
                 endpoint: AtomicUsize::new(0),
                 standing: standing::Standing::new(),
@@ -163,15 +177,30 @@ impl Link {
     pub(crate) async fn ask(&self, request: proto::AcquireRequest, timeout: Duration) -> Reply {
         let shared = &self.shared;
         let pass = shared.gate.enter(Instant::now()).ok_or(NoAnswer::Away)?;
+        let task = self.task()?;
+        let Some(waiter) = shared.patience.enter() else {
+            shared.sought.notify_one();
+            return Err(NoAnswer::Away);
+        };
         let (reply, answer) = oneshot::channel();
-        let wanted = Wanted::Answer(Box::new(Ask { request, reply }));
-        self.task()?.try_send(wanted).map_err(|_| NoAnswer::Busy)?;
+        let is_sent = Arc::new(AtomicBool::new(false));
+        let wanted = Wanted::Answer(Box::new(Ask {
+            request,
+            reply,
+            is_sent: Arc::clone(&is_sent),
+        }));
+        task.try_send(wanted).map_err(|_| NoAnswer::Busy)?;
         add(&shared.counting.asked, 1);
+        let asked_at = Instant::now();
         let mut waiting = Waiting { answer, shared };
         let reply = match tokio::time::timeout(timeout, &mut waiting.answer).await {
             Ok(Ok(reply)) => reply,
             Ok(Err(_)) => Err(NoAnswer::Lost),
-            Err(_) => Err(NoAnswer::Late),
+            Err(_) => {
+                waiting
+                    .late(asked_at.elapsed().saturating_sub(timeout))
+                    .await
+            }
         };
         match &reply {
             Ok(_) => shared.came_back(pass),
@@ -179,7 +208,12 @@ impl Link {
                 shared.came_back(pass);
                 shared.warn_configuration(*code, text);
             }
+            // What was not sent says nothing of the service, unless it is the trial.
+            Err(NoAnswer::Late) if !is_sent.load(Relaxed) && !pass.is_trial() => waiter.in_vain(),
             Err(failed @ (NoAnswer::Late | NoAnswer::Failed(..))) => {
+                if *failed == NoAnswer::Late {
+                    waiter.in_vain();
+                }
                 let has_shut = pass.unanswered(Instant::now(), entropy::unit());
                 shared.went_away(has_shut, failed);
             }
@@ -233,6 +267,24 @@ struct Waiting<'a> {
     shared: &'a Shared,
 }
 
+impl Waiting<'_> {
+    /// The time is over. Where this process stood still meanwhile, what has come by then is read
+    /// first.
+    async fn late(&mut self, by: Duration) -> Reply {
+        if by < STOOD_STILL {
+            return Err(NoAnswer::Late);
+        }
+        for _ in 0..TURNS {
+            match self.answer.try_recv() {
+                Ok(reply) => return reply,
+                Err(oneshot::error::TryRecvError::Closed) => return Err(NoAnswer::Lost),
+                Err(oneshot::error::TryRecvError::Empty) => tokio::task::yield_now().await,
+            }
+        }
+        Err(NoAnswer::Late)
+    }
+}
+
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.answer.close();
@@ -276,6 +328,13 @@ impl Shared {
     /// The endpoint that was connected to last.
     fn address(&self) -> String {
         self.dialer.address(Some(self.endpoint.load(Relaxed)))
+    }
+
+    /// The service is there.
+    fn heard(&self) {
+        self.gate.heard(Instant::now());
+        self.patience.heard();
+        self.standing.connected(|| self.address());
     }
 
     fn came_back(&self, pass: Pass<'_>) {
@@ -352,10 +411,11 @@ async fn run(shared: Arc<Shared>, mut wanted: mpsc::Receiver<Wanted>) {
         };
         if end == End::Unimplemented {
             course.note_unary(index);
-            shared.standing.connected(|| shared.address());
+            shared.heard();
             end = unary::run(&shared, channel, first, &mut wanted).await;
         }
         shared.stands(None);
+        shared.patience.lost();
         shared.reports.broken();
         match end {
             End::Unwanted => return,
@@ -395,6 +455,9 @@ async fn until_wanted(
             next = wanted.recv() => match next? {
                 next if Instant::now() < not_before => next.refuse(),
                 next => return Some(vec![next]),
+            },
+            () = shared.sought.notified() => if Instant::now() >= not_before {
+                return Some(Vec::new());
             },
             () = report => return Some(Vec::new()),
             () = search => return Some(Vec::new()),

@@ -35,6 +35,15 @@ pub enum ConnectError {
     },
 }
 
+/// The forms of an endpoint, for a message about one that is in none of them.
+pub const ENDPOINT_FORMS: &str = crate::endpoint::FORMS;
+
+/// The URL of an endpoint that is written in one of the forms that every client takes; `None`:
+/// it is in none of them.
+pub fn url(endpoint: &str) -> Option<String> {
+    crate::endpoint::Address::read(endpoint).map(|address| address.url())
+}
+
 /// Connects, within a second. `timeout` bounds each request, and must be `None` for a client
 /// that watches.
 ///

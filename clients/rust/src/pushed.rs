@@ -3,8 +3,10 @@
 //!
 //! The service says what a first attempt does (go, ask, refuse) and for how long that may be
 //! relied on; the client obeys and derives nothing from the state of the breaker. What is
-//! unknown, unsaid or out of range is "ask". Nothing is forgotten when a session breaks:
-//! what was said holds to its own end, and the policy for as long as the client lives.
+//! unknown, unsaid or out of range is "ask". Nothing is forgotten when a session breaks, nor
+//! when a dependency is called no longer: what was said holds to its own end, and the policy
+//! for as long as the client lives. Only where there are too many do those that are not called
+//! make room.
 //!
 //! | part | |
 //! |---|---|
@@ -58,6 +60,8 @@ struct Entry {
     heard: Heard,
     /// The last question about it, as a [`Time`].
     used: AtomicU64,
+    /// It was left when this was its last question.
+    left: Option<Time>,
 }
 
 /// What to do with a first attempt.
@@ -113,7 +117,7 @@ impl Pushed {
         let mut entries = self.write();
         let is_new = !entries.contains_key(&*update.dependency);
         if is_new && entries.len() >= DEPENDENCIES_MAX {
-            entries.retain(|_, entry| now.since(entry.used()) < IDLE);
+            entries.retain(|name, entry| now.since(entry.used()) < IDLE || self.is_wished(name));
             if entries.len() >= DEPENDENCIES_MAX {
                 return;
             }
@@ -123,10 +127,18 @@ impl Pushed {
         let says = |heard: &Heard| (heard.is_open(), heard.refuses(), heard.epoch);
         let has_tripped = heard.refuses() && before.map(says) != Some(says(&heard));
         match entries.get_mut(&*update.dependency) {
-            Some(entry) => entry.heard = heard,
+            Some(entry) => {
+                entry.heard = heard;
+                entry.left = None;
+            }
             None => {
                 let used = AtomicU64::new(now.0);
-                entries.insert(update.dependency.into(), Entry { heard, used });
+                let entry = Entry {
+                    heard,
+                    used,
+                    left: None,
+                };
+                entries.insert(update.dependency.into(), entry);
             }
         }
         drop(entries);
@@ -275,14 +287,23 @@ impl Pushed {
         names
     }
 
-    /// What is called no longer, unless it was wanted from the beginning.
-    pub(crate) fn forget_idle(&self) -> Vec<String> {
+    /// What is called no longer, unless it was wanted from the beginning; each once.
+    pub(crate) fn leave_idle(&self) -> Vec<String> {
         let now = self.clock.time();
         let mut entries = self.write();
-        let idle = entries.extract_if(|name, entry| {
-            now.since(entry.used()) >= IDLE && !self.wished.iter().any(|wished| **wished == **name)
-        });
-        idle.map(|(name, _)| name.to_string()).collect()
+        let mut idle = Vec::new();
+        for (name, entry) in entries.iter_mut() {
+            let used = entry.used();
+            if now.since(used) >= IDLE && entry.left != Some(used) && !self.is_wished(name) {
+                entry.left = Some(used);
+                idle.push(name.to_string());
+            }
+        }
+        idle
+    }
+
+    fn is_wished(&self, name: &str) -> bool {
+        self.wished.iter().any(|wished| wished == name)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, HashMap<Arc<str>, Entry>> {

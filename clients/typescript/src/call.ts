@@ -7,9 +7,10 @@ import { type Classify, classifyResult, type Result } from "./classify/index.js"
 import type { Core } from "./core.js";
 import { type Denial, DeniedError, denial, remember, TimedOutError } from "./denial.js";
 import { channels } from "./log.js";
+import { SettingError } from "./options.js";
 import { CANCELLED, type Outcome, TIMEOUT } from "./outcome.js";
 import { Grant, isDenial } from "./permit.js";
-import { type QuestionOptions, readQuestion } from "./question.js";
+import { type QuestionOptions, readQuestion, refuseOtherThan } from "./question.js";
 import { askAgainAfter } from "./rules/clamp.js";
 import { millisOf, nanosOf } from "./rules/time.js";
 import { sleepUntil, timerOf } from "./timers.js";
@@ -17,6 +18,8 @@ import { isOutcomeKind } from "./wire/write.js";
 
 /** What a call does when the answer is no: `fail` at once, or `wait` as long as it says and ask again. */
 export type OnDenied = "fail" | "wait";
+
+const ON_DENIED: readonly OnDenied[] = ["fail", "wait"];
 
 /** Settings of a call. Times are milliseconds. */
 export interface CallOptions<T> extends QuestionOptions {
@@ -53,6 +56,8 @@ export async function call<T>(
   options: CallOptions<T>,
 ): Promise<T> {
   const { classify = classifyResult, onDenied = "fail", signal } = options;
+  refuseOtherThan("onDenied", onDenied, ON_DENIED);
+  if (typeof operation !== "function") throw new SettingError("operation", operation, "a function");
   let asking = Asking.first(core, readQuestion(core, dependency, options));
   let last: Result<T> | null = null;
   let attempts = 0;

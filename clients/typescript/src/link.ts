@@ -122,6 +122,10 @@ export class Link implements Surroundings {
     return reply;
   }
 
+  get isAwaited(): boolean {
+    return this.gate.shutUntil(this.now()) === null && !this.#patience.isOver;
+  }
+
   /** A connection stands, and the service has not been silent on it. */
   get isAsked(): boolean {
     return this.#connection !== null && this.gate.shutUntil(this.now()) === null;

@@ -3,7 +3,7 @@
 //
 // The client obeys `first_attempts` and derives nothing from the state of the breaker. Nothing is
 // forgotten when a session breaks: what was said holds to its own end, and the policy for as long as
-// the client lives.
+// the client lives. Only where there are too many do those that are not called make room.
 
 import type { Denial } from "./denial.js";
 import { FirstAttempts, type Update } from "./gen/holdoff/v1/coordinator_pb.js";
@@ -21,6 +21,8 @@ interface Entry {
   heard: Heard;
   /** The last question about it. */
   used: number;
+  /** It is followed no longer. */
+  isLeft: boolean;
 }
 
 export class Pushed {
@@ -47,8 +49,11 @@ export class Pushed {
     const entry = this.#entries.get(dependency);
     if (entry === undefined && !this.#makeRoom(now)) return;
     const heard = new Heard(update, this.#own, now);
-    if (entry === undefined) this.#entries.set(dependency, { heard, used: now });
-    else entry.heard = heard;
+    if (entry === undefined) this.#entries.set(dependency, { heard, used: now, isLeft: false });
+    else {
+      entry.heard = heard;
+      entry.isLeft = false;
+    }
     if (heard.firstAttempts === FirstAttempts.GO) this.onLetGo(dependency);
     for (const listener of [...this.#listeners]) listener();
   }
@@ -111,17 +116,24 @@ export class Pushed {
   followed(): string[] {
     const now = this.#now();
     const names = new Set(this.#wished);
-    for (const [name, { used }] of this.#entries) if (now - used < IDLE) names.add(name);
+    for (const [name, entry] of this.#entries) {
+      if (now - entry.used >= IDLE) continue;
+      entry.isLeft = false;
+      names.add(name);
+    }
     return [...names].sort();
   }
 
-  /** What is called no longer, unless it was wanted from the beginning. */
-  forgetIdle(): string[] {
+  /** What is called no longer, unless it was wanted from the beginning; each once. What was heard of it is kept. */
+  leaveIdle(): string[] {
     const now = this.#now();
-    const idle = [...this.#entries].filter(([, { used }]) => now - used >= IDLE).map(([name]) => name);
-    const forgotten = idle.filter((name) => !this.#wished.includes(name));
-    for (const name of forgotten) this.#entries.delete(name);
-    return forgotten;
+    const idle: string[] = [];
+    for (const [name, entry] of this.#entries) {
+      if (now - entry.used < IDLE || entry.isLeft || this.#wished.includes(name)) continue;
+      entry.isLeft = true;
+      idle.push(name);
+    }
+    return idle;
   }
 
   #makeRoom(now: number): boolean {

@@ -59,6 +59,19 @@ const OPTIONS: Readonly<Record<string, true>> = {
   fallback: true,
 };
 
+const PRIORITIES: readonly Priority[] = ["low", "normal", "high"];
+
+/** What is of another type is no number, whatever it would be read as. */
+function isAtLeast(least: number, value: unknown): boolean {
+  return typeof value === "number" && value >= least;
+}
+
+export function refuseOtherThan(name: string, value: unknown, allowed: readonly string[]): void {
+  if (value !== undefined && !allowed.some((one) => one === value)) {
+    throw new SettingError(name, value, allowed.join(", "));
+  }
+}
+
 /** In a bypass nothing is coordinated, and no name is too odd for that. */
 export function checkName(core: Core, dependency: unknown): void {
   const isBypassed = core.link === null && !core.isTesting;
@@ -70,12 +83,13 @@ export function checkName(core: Core, dependency: unknown): void {
 export function readQuestion(core: Core, dependency: string, options: QuestionOptions): Question {
   checkName(core, dependency);
   refuseUnknown("option", options, OPTIONS);
+  refuseOtherThan("priority", options.priority, PRIORITIES);
   const { deadline = Number.POSITIVE_INFINITY, attemptTimeout = Number.POSITIVE_INFINITY } = options;
   const { maxAttempts = ATTEMPTS, cost = 0 } = options;
-  if (!(deadline >= 0)) throw new SettingError("deadline", deadline, "milliseconds, 0 or more");
-  if (!(attemptTimeout >= 0))
+  if (!isAtLeast(0, deadline)) throw new SettingError("deadline", deadline, "milliseconds, 0 or more");
+  if (!isAtLeast(0, attemptTimeout))
     throw new SettingError("attemptTimeout", attemptTimeout, "milliseconds, 0 or more");
-  if (!(maxAttempts >= 1)) throw new SettingError("maxAttempts", maxAttempts, "1 or more");
+  if (!isAtLeast(1, maxAttempts)) throw new SettingError("maxAttempts", maxAttempts, "1 or more");
   if (!(cost >= 0 && cost <= COST_MAX && Number.isInteger(cost))) {
     throw new SettingError("cost", cost, "a whole number, 0 to 1000000");
   }

@@ -186,6 +186,11 @@ test("only_what_can_never_work_is_refused_and_is_named", async () => {
   );
   assert.ok((await errorOf(client.call("x", () => 1, { deadline: -1 }))) instanceof SettingError);
   assert.ok((await errorOf(client.call("x", () => 1, { maxAttempts: 0 }))) instanceof SettingError);
+  for (const odd of [{ priority: "urgent" }, { onDenied: "x" }, { deadline: "3" }, { maxAttempts: "2" }]) {
+    const error = await errorOf(client.call("x", () => 1, odd as never));
+    assert.ok(error instanceof SettingError && error.field === Object.keys(odd)[0], String(error));
+  }
+  assert.ok((await errorOf(client.call("x", null as never))) instanceof SettingError);
 });
 
 test("a_name_that_no_dependency_has_is_an_error_that_names_it_and_nothing_runs", async () => {

@@ -11,12 +11,18 @@ import { Clock } from "../src/clock.js";
 import { counting, Seldom } from "../src/counters.js";
 import { unit } from "../src/entropy.js";
 import { Gate } from "../src/gate.js";
-import { AcquireRequestSchema } from "../src/gen/holdoff/v1/coordinator_pb.js";
+import {
+  AcquireRequestSchema,
+  BreakerState,
+  FirstAttempts,
+  UpdateSchema,
+} from "../src/gen/holdoff/v1/coordinator_pb.js";
 import { Ask } from "../src/link/ask.js";
 import { Course } from "../src/link/course.js";
 import { Patience } from "../src/link/patience.js";
 import { inMessages } from "../src/link/session.js";
 import { Local } from "../src/local.js";
+import { Pushed } from "../src/pushed.js";
 import { Reports } from "../src/reports.js";
 import { OWN_POLICY } from "../src/rules/policy.js";
 import { nanosOf } from "../src/rules/time.js";
@@ -209,6 +215,29 @@ test("cl5_ten_thousand_dependencies_are_known_and_those_unknown_share_one_record
   assert.ok(!records.has(fresh));
   const terms = { policy: OWN_POLICY, strictness: "all" as const, timeLeft: null };
   assert.ok("permit" in fresh.first(terms, nanosOf(now), { jitter: 0, spread: 0 }));
+});
+
+test("what_is_called_no_longer_is_left_once_and_its_policy_is_kept", () => {
+  let now = 0;
+  const pushed = new Pushed(() => now, OWN_POLICY, ["wished"]);
+  const update = () =>
+    pushed.store(
+      create(UpdateSchema, {
+        dependency: "payments",
+        state: BreakerState.CLOSED,
+        firstAttempts: FirstAttempts.GO,
+        policy: { maxAttempts: 7 },
+      }),
+    );
+  update();
+  now = 600_000;
+  assert.deepEqual(pushed.followed(), ["wished"]);
+  assert.deepEqual([pushed.leaveIdle(), pushed.leaveIdle()], [["payments"], []]);
+  assert.equal(pushed.policy("payments").maxAttempts, 7);
+  pushed.word("payments");
+  update();
+  now += 600_000;
+  assert.deepEqual(pushed.leaveIdle(), ["payments"]);
 });
 
 test("the_messages_are_what_the_contract_makes_them", () => {

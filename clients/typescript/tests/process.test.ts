@@ -121,6 +121,15 @@ test("a_burst_as_the_first_act_makes_three_callers_wait_and_all_is_coordinated_a
   assert.equal(output, "true true\n0 true");
 });
 
+test("a_first_call_does_not_wait_for_nodes_fetch_to_load", async () => {
+  const body = `
+    await client.call("payments", () => ({ some: "value" }));
+    console.log(process.moduleLoadList.filter((name) => name.includes("undici")).length);
+    console.log(await client.call("payments", () => new Response("x", { status: 503 })).then(({ status }) => status));`;
+  const { output } = await run(body);
+  assert.equal(output, "0\n503");
+});
+
 test("a_service_that_refuses_is_told_once_with_its_address_and_nothing_of_each_call", async () => {
   const body = `
     const lines = [];
@@ -214,6 +223,22 @@ test("cl5_an_answer_that_came_while_the_event_loop_was_blocked_is_not_late", asy
     assert.equal((await permit).isLocal, false);
   }
   await server.terminate();
+});
+
+test("cl5_clients_that_are_opened_and_closed_leave_no_socket_and_no_timer_behind", async () => {
+  using service = await Scripted.start();
+  const body = `
+    const held = () => process.getActiveResourcesInfo().filter((kind) => kind !== "PipeWrap");
+    const cycle = async () => {
+      const client = new Client({ endpoints: process.env.ENDPOINT });
+      if (!(await client.connect(5_000))) throw new Error("no connection");
+      await client.call("payments", () => 1);
+      await client.close();
+    };
+    for (let cycles = 0; cycles < 30; cycles++) await cycle();
+    for (let waits = 0; waits < 300 && held().length > 0; waits++) await new Promise(setImmediate);
+    console.log(held().join());`;
+  assert.equal((await run(body, { ENDPOINT: service.endpoint })).output, "");
 });
 
 test("cl2_without_a_service_a_hundred_thousand_calls_cost_little_and_keep_nothing", async () => {

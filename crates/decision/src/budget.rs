@@ -96,6 +96,16 @@ impl Budget {
         bucket.first_attempts = bucket.first_attempts.saturating_add(count);
     }
 
+    /// As [`Self::deposit`], into the bucket in which they were made, where the window may have
+    /// turned beyond it.
+    pub(crate) fn deposit_made(&mut self, policy: &policy::Budget, count: u32, made: Time) {
+        let index = self.turn_to(policy, made);
+        if self.newest - index < RING as u64 {
+            let bucket = self.bucket_mut(index);
+            bucket.first_attempts = bucket.first_attempts.saturating_add(count);
+        }
+    }
+
     /// Whether one retry of `caller` may be granted now. Takes nothing. The floor counts
     /// as spent before `floor_from`.
     pub fn look(
@@ -213,9 +223,9 @@ impl Budget {
         retries.into_iter().all(|retries| retries == 0)
     }
 
-    /// Forgets the buckets that have left the window. Costs a ring at most, however long
-    /// the time since the last use.
-    fn turn_to(&mut self, policy: &policy::Budget, now: Time) {
+    /// Forgets the buckets that have left the window, and says in which one now is. Costs a
+    /// ring at most, however long the time since the last use.
+    fn turn_to(&mut self, policy: &policy::Budget, now: Time) -> u64 {
         let bucket = policy.ttl.0.div_ceil(BUCKETS).max(1);
         if bucket != self.bucket {
             self.change_length(policy, bucket, now);
@@ -226,6 +236,7 @@ impl Budget {
             *self.bucket_mut(newest - index) = Bucket::default();
         }
         self.newest = newest.max(self.newest);
+        newest
     }
 
     /// A new `ttl`. What is known goes into the new buckets, rounded against the grant:

@@ -18,8 +18,9 @@ use crate::{
     results::{Results, StrategyResult},
 };
 
-/// The whole page. `policy_from` says where the policy of holdoff is written.
-pub fn html(results: &Results, policy_from: &str) -> String {
+/// The whole page. `policy_from` says where the policy of holdoff is written, `again` is the command
+/// that finds the same, word by word.
+pub fn html(results: &Results, policy_from: &str, again: &[String]) -> String {
     let mut body = header(results, policy_from);
     body += &tables::verdicts(&results.verdicts);
     body += "<section><h2>Strategies</h2>\n";
@@ -30,7 +31,7 @@ pub fn html(results: &Results, policy_from: &str) -> String {
     for result in &results.strategies {
         body += &one_strategy(results, result);
     }
-    body += &reproduce(results);
+    body += &reproduce(results, again);
     page::around(&format!("{}: simulated", results.scenario), &body)
 }
 
@@ -65,16 +66,10 @@ fn one_strategy(results: &Results, result: &StrategyResult) -> String {
     )
 }
 
-fn reproduce(results: &Results) -> String {
+fn reproduce(results: &Results, again: &[String]) -> String {
     let seeds: Vec<String> = results.seeds.iter().map(u64::to_string).collect();
-    let first = seeds
-        .first()
-        .map(|seed| format!(" --seed {seed}"))
-        .unwrap_or_default();
-    let command = format!(
-        "holdoff simulate --scenario {}{first}",
-        quoted(&results.scenario)
-    );
+    let words: Vec<String> = again.iter().map(|word| quoted(word)).collect();
+    let command = words.join(" ");
     format!(
         "<section><h2>To see it again</h2>\n<pre><code>{}</code></pre>\n<p>Seeds: {}. The same \
          scenario, policy and seed give the same numbers on every machine. Times are medians over \
@@ -86,7 +81,8 @@ fn reproduce(results: &Results) -> String {
 
 /// As one word of a shell.
 fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
+    let plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | '=' | ',' | ':');
     match !text.is_empty() && text.chars().all(plain) {
         true => text.to_owned(),
         false => format!("'{}'", text.replace('\'', "'\\''")),

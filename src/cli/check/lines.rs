@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::super::{
     escape::{escape, escape_json},
+    exec::heard::Heard,
     output::{Ink, Tone},
     span,
 };
@@ -22,15 +23,12 @@ pub struct Seen<'a> {
 
 impl Seen<'_> {
     /// What is no finding about the dependency, for standard error.
-    pub fn notice(&self) -> Option<String> {
+    pub fn notice(&self, heard: &Heard) -> Option<String> {
         match self.finding {
             Finding::NotPlanned { why } => {
                 Some(format!("going on without a plan: {}", escape(why)))
             }
-            Finding::Away { why } => Some(format!(
-                "the service does not answer; going on without it: {}",
-                escape(why)
-            )),
+            Finding::Away { why } => Some(heard.notice(Some(why))),
             _ => None,
         }
     }
@@ -212,8 +210,9 @@ mod tests {
         let away = Finding::Away {
             why: "not connected\u{1b}[2J".into(),
         };
-        let notice = seen(&away).notice().unwrap();
+        let notice = seen(&away).notice(&Heard::default()).unwrap();
         assert!(notice.ends_with("not connected\\u{1b}[2J"), "{notice}");
-        assert_eq!(seen(&ran(true, false, None)).notice(), None);
+        let ran = ran(true, false, None);
+        assert_eq!(seen(&ran).notice(&Heard::default()), None);
     }
 }

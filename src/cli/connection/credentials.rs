@@ -25,6 +25,9 @@ pub type Route = InterceptedService<Channel, Bearer>;
 
 const TOKEN: &str = "HOLDOFF_TOKEN";
 
+/// How one begins in PEM.
+const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
+
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Everywhere")]
 pub struct CredentialArgs {
@@ -68,7 +71,8 @@ impl CredentialArgs {
             None => in_environment(),
         };
         let server = Server {
-            url,
+            // What is none of the forms is refused where the service is needed.
+            url: super::url(&url).unwrap_or(url),
             authorities: authorities.transpose()?,
             identity,
             token: token.map(|token| token.trim().to_owned()),
@@ -123,6 +127,14 @@ impl Server {
             return Ok(endpoint);
         }
         let config = match &self.authorities {
+            // TLS would take nobody's certificate then, and not say why.
+            Some(pem) if !pem.contains(CERTIFICATE) => {
+                return Err(Failure::Usage(
+                    "--ca: there is no certificate in the file; it is PEM, and begins \
+                     `-----BEGIN CERTIFICATE-----`"
+                        .to_owned(),
+                ));
+            }
             Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
             None => ClientTlsConfig::new().with_native_roots(),
         };
@@ -255,6 +267,31 @@ mod tests {
             assert_eq!(failure.code(), 2);
             assert!(failure.to_string().contains(told), "{failure}");
         }
+    }
+
+    #[test]
+    fn a_file_of_authorities_without_a_certificate_is_a_mistake() {
+        let file = file("-----BEGIN PRIVATE KEY-----\n", 0o600);
+        let args = CredentialArgs {
+            ca: Some(file.path().to_owned()),
+            ..args()
+        };
+        let failure = args.server("https://h:1".into()).unwrap().endpoint();
+        let failure = failure.unwrap_err();
+        assert_eq!(failure.code(), 2);
+        assert!(failure.to_string().starts_with("--ca: "), "{failure}");
+    }
+
+    #[test]
+    fn a_url_in_capitals_is_encrypted_all_the_same() {
+        let file = file("x", 0o600);
+        let args = CredentialArgs {
+            ca: Some(file.path().to_owned()),
+            ..args()
+        };
+        let server = args.server("HTTPS://H:1".into()).unwrap();
+        assert!(server.is_encrypted());
+        assert_eq!(server.to_string(), "https://h:1");
     }
 
     #[test]

@@ -18,8 +18,8 @@ use super::{
 /// A bar is so long, and there are so many of them.
 pub const STEP: Duration = Duration::from_millis(100);
 pub const STEPS: usize = 40;
-/// Sentences that stay.
-pub const TOLD: usize = 10;
+/// Sentences that stay, where there is room for them.
+pub const TOLD: usize = 40;
 
 /// The narrowest terminal in which nothing is cut off.
 const WIDTH: usize = 80;
@@ -42,9 +42,12 @@ pub struct Shown<'a> {
     pub counts: &'a Counts,
     pub story: &'a Story,
     pub told: &'a [Told],
+    /// Lines that the terminal has.
+    pub rows: usize,
 }
 
-/// The whole screen, line by line.
+/// The whole screen, line by line: what is there and how it is, and as many of the newest
+/// sentences as there is room for.
 pub fn screen(ink: Ink, shown: &Shown<'_>) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
@@ -92,9 +95,18 @@ pub fn screen(ink: Ink, shown: &Shown<'_>) -> String {
         "holdoff demo, {} s: a flaky dependency and its callers. Ctrl-C ends it.\n\n",
         shown.age.as_secs()
     );
-    let told = shown.told.iter().rev().take(TOLD).rev();
-    let told = told.fold(String::new(), |out, told| out + &paragraph(ink, told));
-    format!("{title}{text}\n{told}")
+    let head = format!("{title}{text}\n");
+    // The cursor stands on the line below the last.
+    let mut room = shown.rows.saturating_sub(head.lines().count() + 1);
+    let newest = shown.told.iter().rev().map(|told| paragraph(ink, told));
+    let fitting = newest.take_while(|paragraph| {
+        let lines = paragraph.lines().count();
+        let fits = lines <= room;
+        room = room.saturating_sub(lines);
+        fits
+    });
+    let told: Vec<String> = fitting.collect();
+    told.into_iter().rev().fold(head, |out, told| out + &told)
 }
 
 /// One sentence on as many lines as it needs.

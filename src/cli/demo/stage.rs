@@ -22,6 +22,9 @@ const HOME: &str = "\u{1b}[H";
 const REST_OF_LINE: &str = "\u{1b}[K";
 const REST_OF_SCREEN: &str = "\u{1b}[J";
 
+/// Of a terminal that does not say how many it has.
+const ROWS: usize = 24;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
     Screen,
@@ -83,6 +86,11 @@ impl Stage {
     /// The sentences that are still shown.
     pub fn told(&self) -> &[Told] {
         &self.told
+    }
+
+    /// Of the terminal, as it is now.
+    pub fn rows(&self) -> usize {
+        crossterm::terminal::size().map_or(ROWS, |(_, rows)| rows.into())
     }
 
     pub fn draw(&self, shown: &Shown<'_>) {

@@ -103,9 +103,8 @@ fn the_screen_shows_where_it_is_and_how_all_is() {
         due: vec![Duration::from_millis(12_050); 3],
         ..refused(40)
     };
-    let text = screen(
-        Ink::Plain,
-        &Shown {
+    let shown = |rows| {
+        let shown = Shown {
             age: at(12),
             grpc: "127.0.0.1:7460",
             dashboard: Some("127.0.0.1:7461"),
@@ -116,8 +115,11 @@ fn the_screen_shows_where_it_is_and_how_all_is() {
             counts: &counts,
             story: &story,
             told: &told,
-        },
-    );
+            rows,
+        };
+        screen(Ink::Plain, &shown)
+    };
+    let text = shown(24);
     assert_eq!(
         text,
         "\
@@ -140,4 +142,13 @@ holdoff demo, 12 s: a flaky dependency and its callers. Ctrl-C ends it.
     );
     let widest = text.lines().map(|line| line.chars().count()).max();
     assert!(widest <= Some(80), "{widest:?} columns:\n{text}");
+    // What has no room is the oldest sentence, and never the head.
+    let all: Vec<&str> = text.lines().collect();
+    for rows in 0..all.len() {
+        let fewer = shown(rows);
+        let fewer: Vec<&str> = fewer.lines().collect();
+        assert_eq!(fewer[..12], all[..12]);
+        assert!(fewer.len() == 12 || fewer.len() < rows, "{fewer:?}");
+        assert!(all.ends_with(&fewer[12..]));
+    }
 }

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     child::{self, HeaderSource, Run, Stdout},
     classify::{Ending, Rule, classify},
+    heard::Heard,
     stdin::Stdin,
 };
 
@@ -39,7 +40,7 @@ pub struct Runner {
     plan: Plan,
     stdin: tokio::sync::Mutex<Stdin>,
     state: Mutex<State>,
-    notice: fn(&str),
+    notice: Option<Heard>,
 }
 
 /// What is known so far.
@@ -76,8 +77,8 @@ pub struct Target {
 }
 
 impl Runner {
-    /// `notice` is told once when an attempt is made without the service.
-    pub fn new(plan: Plan, stdin: Stdin, notice: fn(&str)) -> Self {
+    /// `notice` is told once when an attempt is made without the service; without it, nothing is.
+    pub fn new(plan: Plan, stdin: Stdin, notice: Option<Heard>) -> Self {
         Self {
             plan,
             stdin: stdin.into(),
@@ -181,8 +182,11 @@ impl Runner {
     }
 
     fn tell(&self, attempt: &Attempt) {
-        if attempt.is_local && !std::mem::replace(&mut self.lock().told, true) {
-            (self.notice)("the service does not answer; going on without it");
+        if let Some(heard) = &self.notice
+            && attempt.is_local
+            && !std::mem::replace(&mut self.lock().told, true)
+        {
+            super::say(&heard.notice(None));
         }
     }
 

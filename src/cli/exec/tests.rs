@@ -64,7 +64,7 @@ async fn run_at(server: &str, setup: Setup) -> (Ended, State) {
         on_denied,
         mut signals,
     } = setup;
-    let runner = Runner::new(plan, Stdin::Nothing, |_| {});
+    let runner = Runner::new(plan, Stdin::Nothing, None);
     client.connect(wait).await;
     let ended = guarded(&client, question, on_denied, &runner, &mut signals).await;
     client.flush(wait).await;

@@ -180,15 +180,20 @@ async fn live(context: &Context, connection: &Connection) -> Result<Vec<Dependen
     }
 }
 
+/// Fewer calls a second are none that a check can go by: a dependency without any for ten minutes
+/// is forgotten, and on the way there the average falls to nothing.
+const CALLED: f64 = 1.0 / 600.0;
+
 /// What a service saw. What is out of range (no call for long) is not known.
 fn seen(dependency: &Dependency) -> Facts {
     let latency = dependency.usual_latency.as_ref().map(span::from_wire);
     let latency = latency.map(|latency| humantime::format_duration(latency).to_string());
     let mut facts = Facts::default();
+    let rate = dependency.calls_per_second;
     for (name, text) in [
         (
             "calls_per_second",
-            Some(dependency.calls_per_second.to_string()),
+            (rate >= CALLED).then(|| rate.to_string()),
         ),
         ("clients", Some(dependency.active_instances.to_string())),
         ("attempt_time", latency),
@@ -216,5 +221,10 @@ mod tests {
         assert_eq!(seen.clients, Some(3));
         assert_eq!(seen.attempt_time, Some(holdoff_decision::Nanos(1_250_000)));
         assert!(super::seen(&Dependency::default()).is_empty());
+        let idle = Dependency {
+            calls_per_second: 2e-6,
+            ..Dependency::default()
+        };
+        assert!(super::seen(&idle).is_empty());
     }
 }

@@ -27,7 +27,7 @@ Examples:
   holdoff policy shadow promote payments --reason 'CHG-80: two hours, no difference'
   holdoff policy shadow drop payments
 
-A candidate changes no answer. Exit codes: 0 done, 1 it was refused or there is none, 2 wrong use,
+A candidate changes no answer. Exit codes: 0 done, 1 it was refused or there is none, 2 wrong use, \
 3 service unreachable.";
 
 /// Tries a policy beside the live one: what it would have opened and refused, in numbers.
@@ -41,17 +41,22 @@ pub struct ShadowArgs {
 #[derive(Debug, Subcommand)]
 enum ShadowCommand {
     /// Begin to try a policy; anew where one is tried under the name already
+    #[command(after_help = EXAMPLES)]
     Put(PutArgs),
     /// List what is tried, with the difference in short
+    #[command(after_help = EXAMPLES)]
     List,
     /// Show what a candidate does otherwise than the live policy, dependency by dependency
+    #[command(after_help = EXAMPLES)]
     Show {
         /// The dependency, a pattern ending in *, or '' for the namespace's defaults
         name: String,
     },
     /// Make a candidate the live policy; live state is kept, an open breaker stays open
+    #[command(after_help = EXAMPLES)]
     Promote(EndArgs),
     /// Drop a candidate and its numbers
+    #[command(after_help = EXAMPLES)]
     Drop(EndArgs),
 }
 
@@ -107,7 +112,8 @@ async fn put(context: &Context, args: PutArgs) -> Result<String, Failure> {
     let connection = Connection::open(&context.server).await?;
     let answer = connection
         .answer(connection.operator().put_candidate(request))
-        .await?;
+        .await
+        .map_err(super::whole_file)?;
     Ok(match context.format {
         Format::Json => output::json("PutCandidateResponse", &answer),
         Format::Table => format!("trying {shown}; see `holdoff policy shadow show`\n"),

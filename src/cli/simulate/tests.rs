@@ -183,6 +183,9 @@ fn a_report_is_one_page_and_one_that_cannot_be_written_is_wrong_use() {
         "{}",
         &page[..200]
     );
+    let again = "holdoff simulate --scenario blip --strategy full_jitter,holdoff --clients 20 \
+                 --set duration=60s --set traffic.open.per_second=50 --seed 1<";
+    assert!(page.contains(again));
     it.report = Some(folder.path().join("no/such/folder/out.html"));
     assert!(matches!(run(&context, &it), Err(Failure::Usage(_))));
 }

@@ -19,6 +19,7 @@ use tonic::Streaming;
 
 use super::{
     dialog::{Action, Order},
+    model::Seen,
     update::Told,
 };
 use crate::cli::{
@@ -52,7 +53,7 @@ pub enum Ask {
 pub struct Feed {
     pub told: mpsc::Receiver<Told>,
     pub asks: mpsc::UnboundedSender<Ask>,
-    pub visible: watch::Sender<Vec<String>>,
+    pub seen: watch::Sender<Seen>,
     task: JoinHandle<()>,
 }
 
@@ -93,18 +94,18 @@ impl Feed {
     pub fn start(server: Server, namespace: String, owner: Option<String>) -> Self {
         let (tell, told) = mpsc::channel(AHEAD);
         let (asks, asked) = mpsc::unbounded_channel();
-        let (visible, seen) = watch::channel(Vec::new());
+        let (seen, shown) = watch::channel(Seen::Nothing);
         let source = Source {
             server,
             namespace,
             owner,
             told: tell,
         };
-        let task = tokio::spawn(follow(source, asked, seen));
+        let task = tokio::spawn(follow(source, asked, shown));
         Self {
             told,
             asks,
-            visible,
+            seen,
             task,
         }
     }
@@ -113,7 +114,7 @@ impl Feed {
 async fn follow(
     source: Source,
     mut asked: mpsc::UnboundedReceiver<Ask>,
-    visible: watch::Receiver<Vec<String>>,
+    seen: watch::Receiver<Seen>,
 ) {
     let mut wait = FIRST_WAIT;
     let mut failure = source.lost("not connected yet");
@@ -122,7 +123,7 @@ async fn follow(
         failure = match opened {
             Ok(streams) => {
                 wait = FIRST_WAIT;
-                source.connected(streams, &mut asked, &visible).await
+                source.connected(streams, &mut asked, &seen).await
             }
             Err(failure) => failure,
         };
@@ -205,7 +206,7 @@ impl Source {
         &self,
         streams: Streams,
         asked: &mut mpsc::UnboundedReceiver<Ask>,
-        visible: &watch::Receiver<Vec<String>>,
+        seen: &watch::Receiver<Seen>,
     ) -> Failure {
         let Streams {
             connection,
@@ -231,8 +232,8 @@ impl Source {
                     Err(status) => return connection.failure(&status),
                 },
                 _ = beat.tick(), if looking.is_none() => {
-                    let names = visible.borrow().clone();
-                    let look = look(connection.clone(), self.namespace.clone(), names);
+                    let seen = seen.borrow().clone();
+                    let look = look(connection.clone(), self.namespace.clone(), seen);
                     looking = Some(tokio::spawn(look));
                 },
                 looked = finished(&mut looking) => {
@@ -296,7 +297,7 @@ impl Source {
             let why = "nothing was done: this user has no name; start with --owner";
             return Told::Refused(why.to_owned());
         };
-        match get(connection, &self.namespace, &order.dependency).await {
+        match get(connection, &self.namespace, &order.dependency, Follow::No).await {
             Ok(now) if now.epoch == order.epoch => {}
             Ok(changed) => return Told::Changed(Box::new(changed)),
             Err(failure) => return Told::Refused(format!("nothing was done: {failure}")),
@@ -390,10 +391,16 @@ fn refusal(failure: &Failure) -> String {
     }
 }
 
-async fn get(connection: &Connection, namespace: &str, name: &str) -> Result<Dependency, Failure> {
+async fn get(
+    connection: &Connection,
+    namespace: &str,
+    name: &str,
+    follow: Follow,
+) -> Result<Dependency, Failure> {
     let request = bounded(GetDependencyRequest {
         namespace: namespace.to_owned(),
         dependency: name.to_owned(),
+        follow: follow == Follow::Yes,
     });
     let mut operator = connection.operator();
     let answer = connection.answer(operator.get_dependency(request)).await?;
@@ -401,12 +408,24 @@ async fn get(connection: &Connection, namespace: &str, name: &str) -> Result<Dep
     answer.dependency.ok_or_else(unknown)
 }
 
-/// The numbers of those names; with none, a question all the same, as a sign of life.
+/// Whether what is only counted of one that is followed is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Follow {
+    Yes,
+    No,
+}
+
+/// The numbers of what is seen; with nothing, a question all the same, as a sign of life.
 async fn look(
     connection: Connection,
     namespace: String,
-    names: Vec<String>,
+    seen: Seen,
 ) -> Result<Vec<Dependency>, Failure> {
+    let (names, follow) = match seen {
+        Seen::Nothing => (Vec::new(), Follow::No),
+        Seen::Lines(names) => (names, Follow::No),
+        Seen::Page(name) => (vec![name], Follow::Yes),
+    };
     let looked = timeout(LOOK_WITHIN, async {
         if names.is_empty() {
             let mut operator = connection.operator();
@@ -417,7 +436,7 @@ async fn look(
         let mut all = JoinSet::new();
         for name in names.into_iter().take(LOOKED_AT) {
             let (connection, namespace) = (connection.clone(), namespace.clone());
-            all.spawn(async move { get(&connection, &namespace, &name).await });
+            all.spawn(async move { get(&connection, &namespace, &name, follow).await });
         }
         let mut numbers = Vec::new();
         while let Some(answer) = all.join_next().await {

@@ -11,7 +11,7 @@ use crate::cli::{
     escape::escape,
     exec::child::Signals,
     exit::{Exit, Failure},
-    output::{self, Format},
+    output::{self, Format, Reader},
 };
 
 /// # Errors
@@ -27,19 +27,22 @@ pub async fn run(context: &Context, connection: &Connection) -> Result<Exit, Fai
     let mut changes = connection
         .answer(operator.watch_dependencies(asked))
         .await?;
-    loop {
+    let mut reader = Reader::There;
+    while reader == Reader::There {
         tokio::select! {
             next = changes.message() => match next {
-                Ok(Some(message)) => output::print(&match context.format {
+                Ok(Some(message)) => reader = output::stream(&match context.format {
                     Format::Json => output::json_line("WatchDependenciesResponse", &message),
                     Format::Table => line(jiff::Timestamp::now(), &message),
                 }),
                 Ok(None) => return Err(gone(context)),
                 Err(status) => return Err(connection.failure(&status)),
             },
-            _ = signals.next() => return Ok(Exit::Done),
+            () = output::unread() => break,
+            _ = signals.next() => break,
         }
     }
+    Ok(Exit::Done)
 }
 
 fn gone(context: &Context) -> Failure {

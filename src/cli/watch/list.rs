@@ -134,7 +134,7 @@ fn of_row(columns: &Columns, d: &Dependency) -> String {
     let since = span::human_or_dash(d.in_state_for.as_ref());
     let failed = status::share(d.failure_ratio);
     let calls = per_second(d.calls_per_second);
-    let budget = d.budget_left.to_string();
+    let budget = status::budget_short(d);
     columns.line(
         &state,
         [&d.name, &since, &failed, &calls, &budget, &notes(d)],

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use holdoff_client::proto::{BreakerState, Dependency, Event, PolicyValue};
+use holdoff_client::proto::{BreakerState, Dependency, Event, Followed, PolicyValue};
 
 use super::dialog::Dialog;
 use crate::cli::{
@@ -56,6 +56,7 @@ impl Row {
         aged.in_state_for = later(&aged.in_state_for);
         aged.open_for = left(&aged.open_for);
         aged.held_for = left(&aged.held_for);
+        aged.next_planned_in = left(&aged.next_planned_in);
         if let Some(order) = &mut aged.r#override
             && let Some(span) = &order.expires_in
         {
@@ -155,6 +156,17 @@ pub struct Page {
     pub scroll: usize,
     pub samples: VecDeque<Sample>,
     pub policy: Policy,
+    /// As it was asked for last.
+    pub followed: Option<Followed>,
+}
+
+/// What is on the screen: its numbers are worth asking for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Seen {
+    #[default]
+    Nothing,
+    Lines(Vec<String>),
+    Page(String),
 }
 
 /// What lies over the list or the page.
@@ -302,18 +314,18 @@ impl Model {
         usize::from(self.height.saturating_sub(others)).max(1)
     }
 
-    /// Those that are on the screen: their numbers are worth asking for.
-    pub fn visible(&self) -> Vec<String> {
+    pub fn seen(&self) -> Seen {
         match &self.page {
-            Some(page) => vec![page.name.to_string()],
-            None => {
-                let names = self.order.iter().skip(self.offset);
-                names
-                    .take(self.list_height())
-                    .map(|name| name.to_string())
-                    .collect()
-            }
+            Some(page) => Seen::Page(page.name.to_string()),
+            None => Seen::Lines(self.visible()),
         }
+    }
+
+    /// Those of the list that are on the screen.
+    pub fn visible(&self) -> Vec<String> {
+        let names = self.order.iter().skip(self.offset);
+        let shown = names.take(self.list_height());
+        shown.map(|name| name.to_string()).collect()
     }
 
     /// Sorts again where something has changed, and keeps the chosen line on the screen.

@@ -25,7 +25,8 @@ pub fn lines(model: &Model, page: &Page, width: usize) -> Vec<Line<'static>> {
         let text = format!("{}: gone; nothing names it any more", page.name);
         return wrap(&text, width).into_iter().map(Line::raw).collect();
     };
-    let d = row.aged(model.moment().elapsed);
+    let mut d = row.aged(model.moment().elapsed);
+    d.followed.clone_from(&page.followed);
     let mut lines = head(model, &d, width);
     for (label, text) in facts(&d) {
         labelled(&mut lines, label, &text, width);
@@ -46,6 +47,14 @@ pub fn lines(model: &Model, page: &Page, width: usize) -> Vec<Line<'static>> {
     labelled(&mut lines, "", legend, width);
     heading(model, &mut lines, "Rates, since this page is open", width);
     rates(&mut lines, page, width);
+    ahead(model, &mut lines, &d, width);
+    let reporters = status::reporters(&d);
+    if !reporters.is_empty() {
+        heading(model, &mut lines, "Reporters", width);
+    }
+    for line in reporters {
+        lines.extend(wrap(&line, width).into_iter().map(Line::raw));
+    }
     heading(model, &mut lines, "What happened", width);
     if events.is_empty() {
         lines.push(Line::raw("nothing in the last hour"));
@@ -102,15 +111,10 @@ fn facts(d: &Dependency) -> Vec<(&'static str, String)> {
                 status::share(d.suspicion),
             ),
         ),
-        (
-            "retry budget",
-            format!(
-                "{} left; {} and {} retries in its window",
-                d.budget_left,
-                status::counted(d.first_attempts, "first attempt"),
-                d.retries,
-            ),
-        ),
+        ("retry budget", status::budget(d)),
+        ("planned", status::planned(d)),
+        ("refused so far", status::denials(d)),
+        ("refused alone", status::refused_alone(d)),
         (
             "out now",
             format!(
@@ -197,6 +201,27 @@ fn timeline(model: &Model, d: &Dependency, events: &[&Event], width: usize) -> S
         mark(worst.unwrap_or(BreakerState::Unspecified))
     };
     (0..cells).map(cell).collect()
+}
+
+/// The calendar as bars, and in words.
+fn ahead(model: &Model, lines: &mut Vec<Line<'static>>, d: &Dependency, width: usize) {
+    let Some(followed) = &d.followed else {
+        return;
+    };
+    let Some(part) = &followed.calendar_part else {
+        return;
+    };
+    heading(model, lines, "Calendar ahead", width);
+    let label = format!("{} a bar", span::human(span::from_wire(part)));
+    let counts: Vec<f64> = followed
+        .calendar
+        .iter()
+        .map(|count| *count as f64)
+        .collect();
+    let shown = &counts[..counts.len().min(width.saturating_sub(LABEL))];
+    let drawn = bars(shown, shown.len());
+    lines.push(Line::raw(format!("{}{drawn}", fit(&label, LABEL))));
+    labelled(lines, "retries", &status::calendar(d), width);
 }
 
 fn rates(lines: &mut Vec<Line<'static>>, page: &Page, width: usize) {

@@ -140,7 +140,7 @@ pub async fn run(context: &Context, owner: Option<String>) -> Result<Exit, Failu
         if changed && drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME) {
             model.settle();
             screen.0.draw(|frame| view(&model, frame)).map_err(broken)?;
-            feed.visible.send_replace(model.visible());
+            feed.seen.send_replace(model.seen());
             (drawn, changed) = (Some(Instant::now()), false);
         }
     }

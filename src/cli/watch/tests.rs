@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use holdoff_client::proto::{
-    BreakerState, CheckSummary, CheckVerdict, Dependency, Event, EventKind, Override, OverrideKind,
-    PolicyValue, WatchDependenciesResponse, watch_dependencies_response::Change,
+    BreakerState, CheckSummary, CheckVerdict, DenialCount, DenialReason, Dependency, Event,
+    EventKind, Followed, Override, OverrideKind, PolicyValue, Reporter, WatchDependenciesResponse,
+    watch_dependencies_response::Change,
 };
 use proptest::prelude::*;
 use ratatui::{
@@ -17,7 +18,7 @@ use ratatui::{
 use super::{
     dialog::{Action, Field, Order},
     lines,
-    model::{Filter, Model, Now, Over, Sort},
+    model::{Filter, Model, Now, Over, Seen, Sort},
     update::{Effect, Input, Told, update},
     view::view,
 };
@@ -96,6 +97,7 @@ fn tripped(name: &str) -> Event {
         epoch: 7,
         detail: "12 of 20 calls failed".into(),
         owner: String::new(),
+        ..Event::default()
     }
 }
 
@@ -474,6 +476,53 @@ fn a_page_says_all_that_is_known_of_one() {
 }
 
 #[test]
+fn a_page_says_who_asks_what_is_planned_and_what_was_refused() {
+    let mut model = heard(fleet(), 100, 60);
+    press(&mut model, KeyCode::Enter);
+    assert_eq!(model.seen(), Seen::Page("payments".into()));
+    let now = Dependency {
+        budget_allowed: 20,
+        planned_retries: 9,
+        next_planned_in: wire(1),
+        denials: vec![DenialCount {
+            reason: DenialReason::BreakerOpen.into(),
+            count: 40,
+        }],
+        followed: Some(Followed {
+            followed_for: wire(60),
+            calendar_part: wire(2),
+            calendar: vec![8, 0, 1],
+            reporters: vec![Reporter {
+                service: "shop".into(),
+                instance: "shop-1".into(),
+                heard_ago: wire(3),
+                granted: 12,
+                failed: 11,
+                ..Default::default()
+            }],
+        }),
+        ..fleet().remove(1)
+    };
+    told(&mut model, Told::Numbers(vec![now]), after(1_000));
+    // A change that is pushed has less in it, and takes none of that away.
+    let pushed = Box::new(fleet().remove(1));
+    told(&mut model, Told::Dependency(pushed), after(1_100));
+    let shown = text(&model);
+    for part in [
+        "── Calendar ahead ─",
+        "2.0 s a bar     █ ▁",
+        "retries         8 within 2.0 s, 1 from 4.0 s",
+        "── Reporters ─",
+        "1 instance in the 1 m that it is followed",
+        "shop/shop-1: 3.0 s ago; 12 granted, 0 refused; 0 succeeded, 11 failed",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    press(&mut model, KeyCode::Esc);
+    assert!(matches!(model.seen(), Seen::Lines(names) if names.len() == 4));
+}
+
+#[test]
 fn ten_thousand_are_sorted_once_a_draw_and_only_the_screen_is_asked_about() {
     let all = (0..10_000)
         .map(|n| named(&format!("d{n:05}"), BreakerState::Closed))
@@ -578,6 +627,14 @@ fn hostile_fleet(text: &str) -> Dependency {
             ..Default::default()
         }),
         held_for: wire(9),
+        followed: Some(Followed {
+            reporters: vec![Reporter {
+                service: text.into(),
+                instance: text.into(),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }),
         ..named("", BreakerState::Open)
     }
 }
@@ -621,6 +678,7 @@ proptest! {
         press(&mut model, KeyCode::Enter);
         let value = PolicyValue { field: text.clone(), value: text.clone(), origin: text.clone() };
         told(&mut model, Told::Policy(text.clone(), Ok(vec![value])), after(1_000));
+        told(&mut model, Told::Numbers(vec![hostile_fleet(&text)]), after(1_000));
         for _ in 0..6 {
             assert_harmless(&model);
             press(&mut model, KeyCode::PageDown);

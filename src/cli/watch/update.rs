@@ -176,6 +176,7 @@ fn sample(model: &mut Model, d: &Dependency) {
     let Some(page) = model.page.as_mut().filter(|page| *page.name == *d.name) else {
         return;
     };
+    page.followed = d.followed.clone().or(page.followed.take());
     page.samples.push_back(Sample {
         calls: d.calls_per_second,
         failing: d.failure_ratio,
@@ -434,6 +435,7 @@ fn open_page(model: &mut Model) -> Option<Effect> {
         scroll: 0,
         samples: VecDeque::new(),
         policy: Policy::Asked,
+        followed: None,
     });
     Some(Effect::ReadPolicy(name.to_string()))
 }

@@ -19,6 +19,8 @@ class Dialog {
   constructor(action, of) {
     this.action = action;
     this.of = of;
+    this.asked = 0;
+    this.doing = false;
     this.overrides = action === 'open' || action === 'close';
     this.lasts = el('select', {id: 'lasts', onchange: () => this.#plan()}, LASTS.map(([title, ms]) => el('option', {value: ms}, title)));
     this.lasts.value = '600000';
@@ -51,10 +53,13 @@ class Dialog {
   }
 
   async #plan() {
+    // Of several that are under way the last one counts.
+    const asked = ++this.asked;
     try {
       const plan = await post('/dashboard/plan', this.#order());
+      if (asked !== this.asked) return;
       this.plan = plan;
-      this.submit.disabled = false;
+      this.submit.disabled = this.doing;
       this.ownerField.hidden = Boolean(plan.owner);
       this.owner.required = !plan.owner;
       this.typedField.hidden = !plan.confirm;
@@ -69,12 +74,16 @@ class Dialog {
           this.overrides ? el('div', {}, el('dt', {}, 'ends'), el('dd', {}, plan.until ? at(plan.until) : 'when released')) : null),
         el('p', {class: 'quiet'}, plan.undo ? 'It can be undone.' : 'It cannot be undone.'));
     } catch (problem) {
+      if (asked !== this.asked) return;
       this.submit.disabled = true;
       this.#fail(problem);
     }
   }
 
   async #do() {
+    // A second click, or Enter after it, is no second order.
+    if (this.doing) return;
+    this.doing = true;
     const order = {...this.#order(), reason: this.reason.value, owner: this.owner.value, confirm: this.typed.value, epoch: this.plan.epoch};
     this.submit.disabled = true;
     this.problem.hidden = true;
@@ -89,6 +98,7 @@ class Dialog {
       this.#fail(problem);
       // It has changed meanwhile: the plan is made anew, for whoever still wants it.
       if (problem.status === 409) await this.#plan();
+      this.doing = false;
       this.submit.disabled = false;
     }
   }

@@ -152,7 +152,7 @@ export class Dependency {
     if (more.ramp) cards.push(['Ramp', `${rate(more.ramp.per_second)}/s`, `of ${rate(more.ramp.target)}/s, ${count(more.ramp.waiting)} waiting`]);
     if (more.check) cards.push(['Health checks', more.check.verdict, `${plural(more.check.checkers, 'checker', 'checkers')}, every ${span(more.check.period_ms)}`]);
     this.cards.show(cards);
-    this.#replace('traffic', tables.traffic(detail), JSON.stringify(detail.traffic));
+    this.#replace('traffic', tables.traffic(detail), JSON.stringify([detail.traffic, more.denied]));
     this.#replace('reporters', tables.reporters(detail.reporters), JSON.stringify(detail.reporters) + Math.floor(Date.now() / 5000));
     this.#replace('events', tables.events(detail.events), JSON.stringify(detail.events));
     if (this.policies !== detail.policies) {

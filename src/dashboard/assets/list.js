@@ -216,7 +216,7 @@ export class List {
       el('time', {datetime: new Date(event.time).toISOString()}, at(event.time)),
       event.to ? shape(event.to) : el('span', {class: 'shape'}),
       el('span', {'data-state': event.to ?? ''}, event.dependency ? el('a', {href: address(event.dependency)}, event.dependency) : 'the service', ` ${event.kind}`),
-      el('span', {class: 'detail'}, event.owner ? `${event.detail} (${event.owner})` : event.detail))));
+      el('span', {class: 'detail'}, (event.owner ? `${event.detail} (${event.owner})` : event.detail) + (event.pending ? ' (not in the fleet’s order yet)' : '')))));
     if (!events.length) this.happened.append(el('li', {class: 'quiet'}, 'Nothing since the service started.'));
   }
 }

@@ -127,10 +127,15 @@ export class Live extends EventTarget {
 let token = document.querySelector('meta[name=holdoff-token]').content;
 
 async function sent(path, order) {
-  return fetch(path, {
+  const request = {
     method: 'POST',
     headers: {'Content-Type': 'application/json', 'X-Holdoff-Token': token},
     body: JSON.stringify(order),
+  };
+  return fetch(path, request).catch(() => {
+    throw new Error(path.endsWith('/act')
+      ? 'The service does not answer. It may have been done: look before you try again.'
+      : 'The service does not answer.');
   });
 }
 

@@ -12,6 +12,7 @@ const main = document.getElementById('main');
 const stale = document.getElementById('stale');
 const pulse = document.getElementById('pulse');
 const pulseText = document.getElementById('pulse-text');
+const replicas = document.getElementById('replicas');
 const namespaces = document.getElementById('namespace');
 let view = null;
 let heardAt = 0;
@@ -93,6 +94,11 @@ live.addEventListener('stale', ({detail}) => {
 live.addEventListener('beat', ({detail}) => {
   document.getElementById('undurable').hidden = detail.durable;
   document.getElementById('alone').hidden = !detail.alone;
+  const {all, degraded} = detail.replicas;
+  replicas.hidden = all < 2 && !degraded.length;
+  replicas.dataset.state = degraded.length ? 'degraded' : 'well';
+  write(replicas, plural(all, 'replica', 'replicas') + (degraded.length ? `, ${degraded.length} degraded` : ''));
+  replicas.title = degraded.join('\n');
 });
 
 live.addEventListener('rows', ({detail}) => {

@@ -19,7 +19,8 @@ export function traffic({traffic, more}) {
   const sum = (reasons, at) => Object.fromEntries(spans.map((span) => [span, reasons.reduce((sum, reason) => sum + reason[span][at], 0)]));
   const denied = (at) => traffic.denied.filter((reason) => reason.all[at]).map((reason) =>
     line(reason.reason, Object.fromEntries(spans.map((span) => [span, reason[span][at]])), 'part'));
-  return table('Granted and refused', heads, [
+  const soFar = more.denied.map(([reason, times]) => `${count(times)} ${reason}`).join(', ');
+  const counts = table('Granted and refused', heads, [
     line('First attempts granted', traffic.first_attempts),
     line('Retries granted', traffic.retries),
     line('Probes granted', traffic.probes),
@@ -31,6 +32,7 @@ export function traffic({traffic, more}) {
     line('Failed or timed out', traffic.failed),
     line('Ended otherwise', traffic.other),
   ]);
+  return el('div', {}, counts, soFar ? el('p', {class: 'quiet so-far'}, `Refused since the service started: ${soFar}.`) : null);
 }
 
 export function reporters(list) {

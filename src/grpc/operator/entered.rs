@@ -12,8 +12,9 @@ use crate::{
         CheckPolicyRequest, ClearHoldRequest, ClearOverrideRequest, DeleteCandidateRequest,
         DeletePolicyRequest, GetCandidateRequest, GetDependencyRequest, GetPolicyRequest,
         ListAuditRequest, ListCandidatesRequest, ListDependenciesRequest, ListEventsRequest,
-        ListPoliciesRequest, PromoteCandidateRequest, PutCandidateRequest, PutPolicyRequest,
-        ResetDependencyRequest, SetOverrideRequest, WatchDependenciesRequest, WatchEventsRequest,
+        ListPoliciesRequest, ListReplicasRequest, PromoteCandidateRequest, PutCandidateRequest,
+        PutPolicyRequest, ResetDependencyRequest, SetOverrideRequest, WatchDependenciesRequest,
+        WatchEventsRequest,
     },
 };
 
@@ -85,6 +86,7 @@ entered! {
     CheckPolicyRequest          CheckPolicy         /;
     ListCandidatesRequest       ListCandidates      namespace /;
     GetCandidateRequest         GetCandidate        namespace /;
+    ListReplicasRequest         ListReplicas        namespace /;
     SetOverrideRequest          SetOverride         namespace / owner;
     ClearOverrideRequest        ClearOverride       namespace / owner;
     ResetDependencyRequest      ResetDependency     namespace / owner;

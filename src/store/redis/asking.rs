@@ -2,8 +2,8 @@
 //! what came of it is counted.
 
 use super::{
-    Act, By, Call, Ended, Guard, NOT_ASKED, Pass, Reply, SHARD_KEPT, SHARDS, Shared, StoreError,
-    Version, keys::Place, millis, script,
+    Act, By, Call, Counted, Ended, Guard, NOT_ASKED, Pass, Reply, SHARD_KEPT, SHARDS, Shared,
+    StoreError, Tells, Version, keys::Place, millis, script,
 };
 use crate::permit::DependencyId;
 
@@ -28,21 +28,39 @@ impl Shared {
         act: &Act,
         epoch: u64,
     ) -> Result<Reply, StoreError> {
+        let tells = Tells::Nothing;
+        self.ask_and_tell(place, expected, act, epoch, tells).await
+    }
+
+    /// The same; what is changed is told to the others.
+    pub async fn ask_and_tell(
+        &self,
+        place: &Place,
+        expected: &Version,
+        act: &Act,
+        epoch: u64,
+        tells: Tells,
+    ) -> Result<Reply, StoreError> {
         let call = Call {
             place,
             expected,
             act,
             epoch,
             shard_kept_for_ms: millis(SHARD_KEPT),
-            by: self.path,
+            by: self.number,
+            tells,
         };
-        let done = match act {
-            Act::Look => Ended::Read,
-            Act::Put { .. } | Act::Drop => Ended::Answered,
+        let (counted, done) = match act {
+            Act::Look => (Counted::Look, Ended::Read),
+            Act::Put { .. } => (Counted::Swap, Ended::Answered),
+            Act::Drop => (Counted::Drop, Ended::Answered),
+        };
+        let asked = async {
+            self.counts.add(counted);
+            call.run(&self.link).await
         };
         let guard = self.guard(place.number);
-        self.guarded(guard, By::Question, done, call.run(&self.link))
-            .await
+        self.guarded(guard, By::Question, done, asked).await
     }
 
     /// Waits for an answer of the store, as long as its guard allows.

@@ -7,8 +7,8 @@ use holdoff_decision::{Nanos, Reach, Time, alone::Terms, breaker::Phase};
 use tokio::time::Instant;
 
 use super::{
-    Count, Joined, Landing, RedisStore, Shared, TRIES,
-    desk::{Alone, Desk, GROUPED_FOR},
+    Count, Counted, Joined, Landing, RedisStore, Shared, TRIES,
+    desk::{Alone, Desk},
     locked,
 };
 use crate::{
@@ -33,6 +33,11 @@ impl RedisStore {
         reach: impl Fn(&Slot) -> Reach + Send,
         mut rule: impl FnMut(&mut Slot) -> R + Send,
     ) -> Result<R, StoreError> {
+        if self.shared.is_leased()
+            && let Some(result) = self.decide_here(id, &reach, &mut rule)
+        {
+            return Ok(result);
+        }
         let desk = self.shared.desk(id);
         let mut maker = Maker {
             namespace,
@@ -61,6 +66,7 @@ impl RedisStore {
             let is_doubted = matches!(landed, Ok(Landing::Doubtful(_)));
             match (landed, before) {
                 (Ok(Landing::Swapped), Some(before)) => {
+                    self.shared.counts.add(Counted::DecidedBySwap);
                     return Ok(for_good(&desk, *before, &mut rule));
                 }
                 (Ok(Landing::Swapped | Landing::Again), _) => {}
@@ -86,6 +92,40 @@ impl RedisStore {
         }
         let lost = format!("others were faster {TRIES} times");
         Err(StoreError::Unavailable(lost))
+    }
+
+    /// Most questions: nobody else has to agree, and nothing is on its way.
+    fn decide_here<R>(
+        &self,
+        id: DependencyId,
+        reach: &impl Fn(&Slot) -> Reach,
+        rule: &mut impl FnMut(&mut Slot) -> R,
+    ) -> Option<R> {
+        let desk = self.shared.desks.get(&id)?;
+        let mut at = locked(&desk);
+        if self.shared.guard_of(id).is_open() || at.is_alone() {
+            return None;
+        }
+        match reach(at.in_place()?) {
+            Reach::Here => self.apply_in_place(id, &desk, &mut at, rule),
+            Reach::Fleet | Reach::Behind | Reach::Store => None,
+        }
+    }
+
+    fn apply_in_place<R>(
+        &self,
+        id: DependencyId,
+        desk: &Arc<Mutex<Desk>>,
+        at: &mut Desk,
+        rule: &mut impl FnMut(&mut Slot) -> R,
+    ) -> Option<R> {
+        let result = at.apply(rule)?;
+        self.shared.counts.add_in_place(id);
+        if at.list() {
+            self.shared.feed.list(id);
+        }
+        self.shared.dispatch(id, desk, at);
+        Some(result)
     }
 
     #[allow(
@@ -123,11 +163,7 @@ impl RedisStore {
                 .map(|slot| (reach(slot), slot.record.breaker.phase));
             match here {
                 Some((Reach::Here, _)) => {
-                    if let Some(result) = at.apply(|slot| rule(slot)) {
-                        if at.list() {
-                            shared.feed.list(id);
-                        }
-                        shared.dispatch(id, desk, at);
+                    if let Some(result) = self.apply_in_place(id, desk, at, rule) {
                         return Ok(Way::Decided(result));
                     }
                 }
@@ -137,7 +173,7 @@ impl RedisStore {
                         .filter(|from| *from > crate::clock::instant());
                     if let Some(from) = from {
                         been.waiting = true;
-                        shared.depart_later(id, desk, at, from + GROUPED_FOR / 20);
+                        shared.depart_later(id, desk, at, from + shared.timing.grouped_for / 20);
                         return Ok(Way::Waits(from));
                     }
                 }
@@ -230,18 +266,16 @@ impl<F: FnOnce(u64) -> Result<Seed, StoreError>> Maker<'_, F> {
 }
 
 /// Applies a rule where it counts, to the state that it was swapped in from. What is local to
-/// this replica is lent to it: the candidate, and what is still to be told.
+/// this replica is lent to it: the candidate, what was counted, and what is still to be told.
 fn for_good<R>(desk: &Mutex<Desk>, mut before: Slot, rule: &mut impl FnMut(&mut Slot) -> R) -> R {
     let mut at = locked(desk);
     if let Some(slot) = at.slot_mut() {
-        before.notes = slot.notes;
-        before.put_shadow(slot.take_shadow());
+        slot.lend(&mut before);
         before.record.put_back_changes(slot.record.take_changes());
     }
     let result = rule(&mut before);
     if let Some(slot) = at.slot_mut() {
-        slot.notes = before.notes;
-        slot.put_shadow(before.take_shadow());
+        before.lend(slot);
     }
     result
 }

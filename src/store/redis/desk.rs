@@ -22,8 +22,8 @@ mod leased;
 use holdoff_decision::{Nanos, Summary, Time, record::Change};
 use tokio::{sync::oneshot, time::Instant};
 
-pub use self::{alone::Alone, leased::GROUPED_FOR};
-use super::script::{Act, Outcome, Version};
+pub use self::alone::Alone;
+use super::script::{Act, Outcome, Tells, Version};
 use crate::store::{Run, Slot, StoreError, stored};
 
 /// A record that was used so lately was not dropped by anybody: the store has lost it.
@@ -150,6 +150,7 @@ pub struct Departure {
     pub expected: Version,
     pub act: Act,
     pub epoch: u64,
+    pub tells: Tells,
 }
 
 /// How long records are kept in the store.
@@ -223,6 +224,11 @@ impl Desk {
             Known::Absent { .. } => (None, &[][..]),
             Known::Held(copy) => (copy.version.clone(), &copy.bytes[..]),
         };
+        let had = match &self.known {
+            Known::Held(copy) => Some(&*copy.slot),
+            Known::Nothing | Known::Absent { .. } => None,
+        };
+        let tells = self.path.tells(had, slot.as_deref());
         let mut bytes = Vec::with_capacity(held.len() + 64);
         let (act, epoch) = match &slot {
             None => (Act::Look, 0),
@@ -262,6 +268,7 @@ impl Desk {
             expected,
             act,
             epoch,
+            tells,
         })
     }
 
@@ -331,7 +338,7 @@ impl Desk {
         }
     }
 
-    /// The local part of the former copy goes on: policy and candidate.
+    /// The local part of the former copy goes on: policy, candidate and counts.
     fn hold(&mut self, mut slot: Box<Slot>, version: Version, bytes: Vec<u8>) {
         let (mut alone, mut confirmed) = (None, Time::ORIGIN);
         if let Known::Held(copy) = &mut self.known {
@@ -339,10 +346,8 @@ impl Desk {
             confirmed = copy.confirmed;
             slot.record
                 .put_back_changes(copy.slot.record.take_changes());
-            let shadow = copy.slot.take_shadow();
-            slot.put_shadow(shadow);
+            copy.slot.lend(&mut slot);
             slot.name = copy.slot.name.clone();
-            slot.notes = copy.slot.notes;
             if slot.generation == stored::UNRESOLVED {
                 slot.policy = copy.slot.policy.clone();
                 slot.generation = copy.slot.generation;
@@ -396,9 +401,18 @@ impl Desk {
         let slot = stored::read(&bytes).map_err(|corrupt| {
             StoreError::Unavailable(format!("a record in it cannot be read: {corrupt}"))
         })?;
+        self.take_theirs(slot, version, bytes, now);
+        Ok(())
+    }
+
+    /// What another replica has made of a record.
+    fn take_theirs(&mut self, slot: Slot, version: Box<str>, bytes: Vec<u8>, now: Time) {
         match self.path {
             Path::Strict => {
+                let seen = (self.slot()).is_some_and(|before| !looks_the_same(before, &slot));
+                // What has gone on alone is what callers see, until it is taken in.
                 if let Known::Held(copy) = &mut self.known {
+                    self.has_news |= seen && copy.alone.is_none();
                     let policy = copy.slot.policy.clone();
                     copy.settle_doubt(&bytes, &policy);
                 }
@@ -406,7 +420,6 @@ impl Desk {
             }
             Path::Leased(_) => self.take_over(slot, version, bytes, now),
         }
-        Ok(())
     }
 
     /// All who built on the copy: those on their way and those who wait for the next.
@@ -463,6 +476,15 @@ impl Desk {
             copy.kept_since = Some(now);
         }
     }
+}
+
+/// Whether callers and operators see the same of both.
+fn looks_the_same(one: &Slot, two: &Slot) -> bool {
+    let (one, two) = (&one.record, &two.record);
+    one.breaker.epoch == two.breaker.epoch
+        && one.breaker.phase == two.breaker.phase
+        && one.held_until() == two.held_until()
+        && one.order() == two.order()
 }
 
 impl Lifetimes {

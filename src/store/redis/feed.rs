@@ -1,5 +1,6 @@
-//! What replicas tell each other on the leased path, over Pub/Sub: each change of a record with
-//! its bytes, and, at most every 100 ms, how attempts ended.
+//! What replicas tell each other over Pub/Sub. On the leased path: each change of a record with
+//! its bytes, and, at most every 100 ms, how attempts ended. On the strict path: changes that
+//! callers see, with their bytes, for those who follow without asking.
 //!
 //! One message tells of all dependencies that have something to tell, so its cost does not rise with
 //! their number. Successes alone wait three times as long. A message is taken once, by the number
@@ -9,6 +10,8 @@
 
 use std::{
     collections::HashMap,
+    fmt,
+    pin::Pin,
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -25,15 +28,18 @@ use holdoff_decision::{
     Summary, Time,
     bytes::{Bytes, Corrupt, Reader},
 };
-use tokio_stream::StreamExt as _;
+use tokio_stream::{Stream, StreamExt as _};
 
 use super::{
-    Shared,
+    Counted, Shared,
     address::{Address, Kind},
-    desk::Path,
+    here::{Heard, Here},
     keys, link, locked,
 };
-use crate::{permit::DependencyId, store::sequences::Sequences};
+use crate::{
+    permit::DependencyId,
+    store::{Numbered, sequences::Sequences},
+};
 
 const TELL_EVERY: Duration = Duration::from_millis(100);
 /// Rounds between messages that tell of successes alone.
@@ -97,11 +103,7 @@ impl Message {
 }
 
 impl Feed {
-    pub fn new(path: Path) -> Self {
-        let replica = match path {
-            Path::Strict => 0,
-            Path::Leased(replica) => replica,
-        };
+    pub fn new(replica: u16) -> Self {
         Self {
             replica,
             sent: AtomicU64::new(0),
@@ -118,30 +120,87 @@ impl Feed {
 
     /// Notes a numbered report. False: it was noted before, here or by one who has told of it.
     pub fn note_sequence(&self, instance: u64, sequence: u64, now: Time) -> bool {
-        let is_new = self.sequences.note(instance, sequence, now);
-        let mut outgoing = self.outgoing();
-        if is_new && outgoing.sequences.len() < SEQUENCES_MAX {
-            outgoing.sequences.push((instance, sequence));
-        }
-        is_new
+        self.sequences.note(instance, sequence, now)
     }
 
-    /// Notes a numbered report, and tells nobody.
-    pub fn note_here(&self, instance: u64, sequence: u64, now: Time) -> bool {
-        self.sequences.note(instance, sequence, now)
+    /// Only what was taken is told.
+    pub fn end_sequence(&self, instance: u64, sequence: u64, ended: Numbered) {
+        match ended {
+            Numbered::NotTaken => self.sequences.forget(instance, sequence),
+            Numbered::Taken => {
+                let mut outgoing = self.outgoing();
+                if outgoing.sequences.len() < SEQUENCES_MAX {
+                    outgoing.sequences.push((instance, sequence));
+                }
+            }
+        }
     }
 
     fn outgoing(&self) -> std::sync::MutexGuard<'_, Outgoing> {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a message is another's, and was not taken before.
-    fn takes(&self, message: &Message) -> bool {
+    /// `None`: a message of this replica, or one that was taken before. Otherwise how many before it
+    /// never came.
+    fn take(&self, message: &Message) -> Option<u64> {
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let last = heard.entry(message.replica).or_default();
         let takes = message.replica != self.replica && message.number > *last;
+        // What was told before this replica heard of the other is not missed.
+        let first = match *last {
+            0 => message.number,
+            last => last + 1,
+        };
         *last = message.number.max(*last);
-        takes
+        takes.then(|| message.number - first)
+    }
+}
+
+/// What is told on all channels, as it comes.
+type Messages = Pin<Box<dyn Stream<Item = Heard> + Send>>;
+
+/// Where messages come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    Server(Address),
+    Here(Arc<Here>),
+}
+
+impl Source {
+    pub fn prefix(&self) -> &str {
+        match self {
+            Self::Server(address) => address.prefix(),
+            Self::Here(_) => "holdoff:",
+        }
+    }
+
+    pub fn is_cluster(&self) -> bool {
+        match self {
+            Self::Server(address) => matches!(address.kind(), Kind::Cluster),
+            Self::Here(_) => false,
+        }
+    }
+
+    async fn follow(&self, keys: &keys::Keys) -> RedisResult<Messages> {
+        match self {
+            Self::Server(address) => {
+                let messages = subscribe(address, keys).await?.into_on_message();
+                Ok(Box::pin(messages.map(|message| {
+                    let channel = message.get_channel_name().into();
+                    (channel, message.get_payload_bytes().into())
+                })))
+            }
+            Self::Here(here) => Ok(here.follow()),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(address) => address.fmt(f),
+            Self::Here(_) => f.write_str("in this process"),
+        }
     }
 }
 
@@ -149,9 +208,9 @@ impl Feed {
 ///
 /// # Errors
 /// The store cannot be followed.
-pub async fn follow(shared: &Arc<Shared>, address: Address) -> RedisResult<()> {
-    let first = subscribe(&address, &shared.keys).await?;
-    tokio::spawn(listen(Arc::downgrade(shared), address, first));
+pub async fn follow(shared: &Arc<Shared>, source: Source) -> RedisResult<()> {
+    let first = source.follow(&shared.keys).await?;
+    tokio::spawn(listen(Arc::downgrade(shared), source, first));
     tokio::spawn(speak(Arc::downgrade(shared)));
     Ok(())
 }
@@ -195,24 +254,25 @@ async fn master_of(address: &Address, master: &str) -> RedisResult<Client> {
     sentinels.async_get_client().await
 }
 
-async fn listen(shared: Weak<Shared>, address: Address, first: PubSub) {
+async fn listen(shared: Weak<Shared>, source: Source, first: Messages) {
     let mut following = Some(first);
     loop {
-        if let Some(following) = following.take() {
-            let mut messages = following.into_on_message();
-            while let Ok(Some(message)) = tokio::time::timeout(SILENT_MAX, messages.next()).await {
+        if let Some(mut messages) = following.take() {
+            while let Ok(Some(heard)) = tokio::time::timeout(SILENT_MAX, messages.next()).await {
                 let Some(shared) = shared.upgrade() else {
                     return;
                 };
-                shared.take_message(message.get_channel_name(), message.get_payload_bytes());
+                let (channel, message) = heard;
+                shared.take_message(&channel, &message);
             }
         }
         tokio::time::sleep(AGAIN_AFTER).await;
         let Some(shared) = shared.upgrade() else {
             return;
         };
-        following = subscribe(&address, &shared.keys).await.ok();
+        following = source.follow(&shared.keys).await.ok();
         if following.is_some() {
+            shared.news.tell_all();
             shared.look_at_all().await;
         }
     }
@@ -224,15 +284,23 @@ async fn speak(shared: Weak<Shared>) {
         let Some(shared) = shared.upgrade() else {
             return;
         };
-        if round % SETTLE_EVERY == 0 {
-            shared.settle_debts();
+        if shared.is_leased() {
+            if round % SETTLE_EVERY == 0 {
+                shared.settle_debts();
+            }
+            shared.tell_others(round).await;
+        } else if round.is_multiple_of(ALIVE_EVERY) && !shared.is_away() {
+            shared.publish(Vec::new(), Vec::new()).await;
         }
-        shared.tell_others(round).await;
     }
 }
 
 impl Shared {
     fn take_message(self: &Arc<Self>, channel: &str, payload: &[u8]) {
+        if channel == self.keys.news() {
+            self.news.tell(payload);
+            return;
+        }
         if channel != self.keys.told() {
             self.take_change(payload);
             return;
@@ -241,9 +309,11 @@ impl Shared {
         let Ok(message) = Message::of_bytes(payload) else {
             return;
         };
-        if !self.feed.takes(&message) {
+        let Some(lost) = self.feed.take(&message) else {
             return;
-        }
+        };
+        self.counts.add(Counted::Heard);
+        self.counts.add_many(Counted::Lost, lost);
         let now = self.clock.now();
         for (instance, sequence) in message.sequences {
             self.feed.sequences.note(instance, sequence, now);
@@ -336,6 +406,8 @@ impl Shared {
         };
         let mut command = ::redis::cmd("PUBLISH");
         command.arg(self.keys.told()).arg(message.to_bytes());
+        self.counts.add(Counted::Publish);
+        self.counts.add(Counted::Told);
         let published = self.link.command::<u64>(&command);
         // What was not told is lost: the others have evidence of their own.
         let _ = tokio::time::timeout(self.timing.answer_within, published).await;

@@ -164,7 +164,7 @@ impl Guard {
 
     /// When the store is tried again; `None`: it is not away.
     pub fn shut_for(&self, now: Time) -> Option<Nanos> {
-        if !self.is_shut.load(Ordering::Acquire) {
+        if !self.is_open() {
             return None;
         }
         match (self.locked()).admit(&self.policy, Asker::FirstAttempt, Time::ORIGIN, now) {
@@ -177,6 +177,11 @@ impl Guard {
 
     pub fn is_open(&self) -> bool {
         self.is_shut.load(Ordering::Acquire)
+    }
+
+    /// Whether nobody may try it now.
+    pub fn refuses(&self, now: Time) -> bool {
+        self.shut_for(now).is_some_and(|left| left > Nanos::ZERO)
     }
 
     /// Whether a question may try a store whose time has come.

@@ -10,7 +10,7 @@ use std::{
 use holdoff_decision::{Nanos, Time, tickets::REPLICAS_MAX};
 
 use super::{
-    Act, By, Ended, Outcome, PROTECTED, RedisStore, SHARD_KEPT, SHARDS, Shared, StoreError,
+    Act, Board, By, Counted, Ended, Outcome, PROTECTED, SHARD_KEPT, SHARDS, Shared, StoreError,
     Version,
     keys::{self, Keys},
     link::Link,
@@ -62,6 +62,7 @@ pub async fn keep(shared: Weak<Shared>) {
         }
         if round % sweep_every == 0 {
             swept = strong.sweep(swept).await;
+            strong.counts.add_many(Counted::Keep, 2);
             let key = permit_key(&strong.link, &strong.keys, strong.permit_key);
             match tokio::time::timeout(LOOK_EVERY, key).await {
                 Ok(Ok(key)) if key != strong.permit_key => tracing::error!(
@@ -74,6 +75,7 @@ pub async fn keep(shared: Weak<Shared>) {
         }
         if round % CLAIM_EVERY == CLAIM_EVERY - 1 {
             strong.keep_number().await;
+            Board::of(&strong).keep_policies().await;
         }
         drop(strong);
         tokio::time::sleep(match looked {
@@ -158,6 +160,7 @@ impl Shared {
         let mut keep = ::redis::cmd("PEXPIRE");
         keep.arg(&key).arg(millis(ALIVE_KEPT));
         let asked = async {
+            self.counts.add_many(Counted::Keep, 4);
             self.link.command::<i64>(&show).await?;
             self.link.command::<i64>(&keep).await?;
             self.link.command::<u32>(&count).await
@@ -181,13 +184,10 @@ impl Shared {
     /// Looks at all records again, and takes what was decided alone into the store: one after the
     /// other, and each replica in another order.
     async fn bring_back(self: &Arc<Self>) {
-        let store = RedisStore {
-            shared: Arc::clone(self),
-        };
         let unsent = std::mem::take(&mut *locked(&self.unsent));
-        for (instance, sequence) in unsent {
+        for number in unsent {
             // Where it fails again, it is known here.
-            let _ = (store.note_there(instance, sequence, self.clock.now())).await;
+            let _ = self.note_number(number, self.clock.now()).await;
         }
         let mut all: Vec<_> = self.desks.iter().map(|desk| *desk.key()).collect();
         let first = (self.unit * all.len() as f64) as usize;
@@ -224,6 +224,7 @@ impl Shared {
             let mut command = ::redis::cmd("ZRANGEBYSCORE");
             command.arg(self.keys.index(shard)).arg(from).arg("+inf");
             command.arg("LIMIT").arg(0).arg(SWEPT_MAX);
+            self.counts.add(Counted::Keep);
             let ids = self.link.command::<Vec<String>>(&command);
             let Ok(Ok(ids)) = tokio::time::timeout(LOOK_EVERY, ids).await else {
                 return since;
@@ -259,6 +260,7 @@ impl Shared {
         command.arg(self.keys.replica(self.number)).arg(1);
         command.arg("PX").arg(millis(NUMBER_KEPT));
         // It is kept for days, and claimed every hour.
+        self.counts.add(Counted::Keep);
         let claimed = self.link.command::<::redis::Value>(&command);
         let _ = tokio::time::timeout(LOOK_EVERY, claimed).await;
     }
@@ -269,6 +271,7 @@ impl Shared {
         command
             .arg(self.keys.record(id).record)
             .arg(millis(PROTECTED));
+        self.counts.add(Counted::Keep);
         let renewed = self.link.command::<bool>(&command);
         if let Ok(Ok(true)) = tokio::time::timeout(LOOK_EVERY, renewed).await
             && let Some(desk) = self.desks.get(&id)

@@ -5,6 +5,9 @@
 //! prefix{shard}q<id>   report sequences    prefix{shard}i   the shard's index
 //! prefix{0}clock       the clock           prefix{shard}c   the channel of its changes
 //! prefix{0}key         the permit key         prefix{0}n<number>  a replica
+//! prefix{0}policies    policies put over the API
+//! prefix{0}e           what happened           prefix{0}w<run>     who told how much of it
+//! prefix{0}h           who is there            prefix{0}b          the channel of news of these
 //! prefix{0}alive       the replicas that are there
 //! prefixt             the channel of what replicas tell each other
 //! ```
@@ -31,6 +34,7 @@ pub struct Place {
     pub record: String,
     pub shard: String,
     pub index: String,
+    /// Empty: nobody is told.
     pub channel: String,
     /// In the index; empty: not listed.
     pub id: String,
@@ -58,6 +62,34 @@ impl Keys {
         self.place(0, "clock", String::new())
     }
 
+    /// What operators have put over the API, as one record.
+    pub fn policies(&self) -> Place {
+        Place {
+            channel: self.news(),
+            ..self.place(0, "policies", String::new())
+        }
+    }
+
+    /// What happened.
+    pub fn events(&self) -> String {
+        format!("{}{{0}}e", self.prefix)
+    }
+
+    /// How much of that one run of one replica has told.
+    pub fn teller(&self, run: u64) -> String {
+        format!("{}{{0}}w{}", self.prefix, hex(run))
+    }
+
+    /// Who is there.
+    pub fn roll(&self) -> String {
+        format!("{}{{0}}h", self.prefix)
+    }
+
+    /// The channel of what is new in these.
+    pub fn news(&self) -> String {
+        format!("{}{{0}}b", self.prefix)
+    }
+
     pub fn permit_key(&self) -> String {
         format!("{}{{0}}key", self.prefix)
     }
@@ -72,10 +104,10 @@ impl Keys {
         format!("{}{{0}}n{number:04x}", self.prefix)
     }
 
-    /// The channels of all changes, and that of what replicas tell each other.
+    /// The channels of all changes, and those of what replicas tell each other.
     pub fn channels(&self) -> Vec<String> {
         let changes = (0..SHARDS).map(|shard| format!("{}{{{shard}}}c", self.prefix));
-        changes.chain([self.told()]).collect()
+        changes.chain([self.told(), self.news()]).collect()
     }
 
     pub fn told(&self) -> String {
@@ -92,7 +124,10 @@ impl Keys {
             record: format!("{begin}{record}"),
             shard: format!("{begin}m"),
             index: format!("{begin}i"),
-            channel: format!("{begin}c"),
+            channel: match id.is_empty() {
+                true => String::new(),
+                false => format!("{begin}c"),
+            },
             id,
             number: shard,
         }

@@ -1,5 +1,6 @@
-//! The way to the store: one server, the master that Sentinels name, or a cluster. Commands of
-//! all tasks share one connection to each server, and are pipelined on it.
+//! The way to the store: one server, the master that Sentinels name, a cluster, or the model of one
+//! in this process. Commands of all tasks share one connection to each server, and are pipelined
+//! on it.
 //!
 //! A connection that fails, or on which nothing comes any more, is dropped and made again by the
 //! next who needs it. It is made in a task of its own: whoever gives up waiting for it does not
@@ -16,7 +17,10 @@ use ::redis::{
 };
 use tokio::sync::{Mutex, RwLock};
 
-use super::address::{Address, Kind};
+use super::{
+    address::{Address, Kind},
+    here::Here,
+};
 
 /// A server that does not answer in so long is not there.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -28,6 +32,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 pub enum Link {
     One(Arc<Followed>),
     Cluster(ClusterConnection),
+    Here(Arc<Here>),
 }
 
 /// One server: always the same, or whichever the Sentinels name.
@@ -86,7 +91,7 @@ impl Link {
         match self {
             Self::One(followed) => *followed.server.write().await = None,
             // The library finds out by itself.
-            Self::Cluster(_) => {}
+            Self::Cluster(_) | Self::Here(_) => {}
         }
     }
 
@@ -102,6 +107,10 @@ impl Link {
                 let answer = call.invoke_async(&mut server).await;
                 followed.heed(answer).await
             }
+            Self::Here(_) => Err(RedisError::from((
+                ErrorKind::InvalidClientConfig,
+                "the store in this process runs no scripts",
+            ))),
         }
     }
 
@@ -115,6 +124,7 @@ impl Link {
                 let answer = command.query_async(&mut server).await;
                 followed.heed(answer).await
             }
+            Self::Here(here) => here.command(command).await,
         }
     }
 }
@@ -193,6 +203,7 @@ impl std::fmt::Debug for Link {
         f.write_str(match self {
             Self::One(_) => "Link::One",
             Self::Cluster(_) => "Link::Cluster",
+            Self::Here(_) => "Link::Here",
         })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use ::redis::{ErrorKind, FromRedisValue, ParsingError, RedisResult, Script, Value};
 use holdoff_decision::Time;
 
-use super::{desk::Path, keys::Place, link::Link};
+use super::{keys::Place, link::Link};
 
 static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("swap.lua")));
 
@@ -28,8 +28,18 @@ pub struct Call<'a> {
     pub epoch: u64,
     /// How long the shard's own keys are kept.
     pub shard_kept_for_ms: u64,
-    /// Who tells the others.
-    pub by: Path,
+    /// Who tells the others, by its number.
+    pub by: u16,
+    pub tells: Tells,
+}
+
+/// What the others are told of a change, where its place has a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tells {
+    Nothing,
+    That,
+    /// With its version and its bytes.
+    Bytes,
 }
 
 /// What the store says.
@@ -53,20 +63,20 @@ impl Call<'_> {
     /// # Errors
     /// The store cannot be reached, or refuses.
     pub async fn run(&self, link: &Link) -> RedisResult<Reply> {
+        if let Link::Here(here) = link {
+            return Ok(here.call(self).await);
+        }
         let (act, bytes, kept_for) = match self.act {
             Act::Look => ("look", &[][..], 0),
             Act::Put { bytes, kept_for_ms } => ("put", &bytes[..], *kept_for_ms),
             Act::Drop => ("drop", &[][..], 0),
         };
-        let told = match self.place.id.is_empty() {
-            true => "",
-            false => &self.place.channel,
+        let (told, whole) = match self.tells {
+            Tells::Nothing => ("", "0"),
+            Tells::That => (&*self.place.channel, "0"),
+            Tells::Bytes => (&*self.place.channel, "1"),
         };
-        // On the leased path a change is told with its bytes.
-        let (by, whole) = match self.by {
-            Path::Strict => (0, "0"),
-            Path::Leased(replica) => (replica, "1"),
-        };
+        let by = self.by;
         let mut call = SWAP.key(&self.place.record);
         call.key(&self.place.shard).key(&self.place.index);
         call.arg(act)
@@ -80,6 +90,23 @@ impl Call<'_> {
             .arg(format!("{}{by:04x}", self.place.id))
             .arg(whole);
         link.run(&call).await
+    }
+
+    /// What is told of a swap, as the script writes it; `None`: nobody is told.
+    pub fn told(&self, version: Option<&str>) -> Option<Vec<u8>> {
+        let (by, whole) = match self.tells {
+            Tells::Nothing => return None,
+            Tells::That => (self.by, false),
+            Tells::Bytes => (self.by, true),
+        };
+        let mut told = format!("{}{by:04x}", self.place.id).into_bytes();
+        if whole {
+            told.extend(format!(" {} ", version.unwrap_or_default()).bytes());
+            if let Act::Put { bytes, .. } = self.act {
+                told.extend(bytes);
+            }
+        }
+        Some(told)
     }
 }
 

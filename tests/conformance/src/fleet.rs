@@ -33,6 +33,9 @@ const OUTAGE: Duration = Duration::from_secs(3);
 const OPEN_FOR: Duration = Duration::from_secs(4);
 const LASTS: Duration = Duration::from_secs(14);
 const EVERY: Duration = Duration::from_millis(200);
+/// What a busy machine may take for an answer. A client that is alone has a breaker and probes of
+/// its own, and the laws are about those that are not.
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// A push may take so long to reach everybody.
 const PUSHED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -97,12 +100,10 @@ pub async fn play(plan: &Plan) -> Result<Seen> {
     let service = Service::start(&plan.holdoff, &policy()).await?;
     let dependency = Dependency::start().await?;
     let mut playing = JoinSet::new();
-    for (language, command) in &plan.drivers {
-        let driver = Arc::new(Driver::start(command, &BTreeMap::new(), false)?);
+    for (language, driver) in ready(plan, service.address()).await? {
         let lines: Vec<_> = (0..plan.clients)
-            .map(|index| line(language, index, service.address(), dependency.address()))
+            .map(|index| line(&language, index, service.address(), dependency.address()))
             .collect();
-        let language = language.clone();
         playing.spawn(async move {
             let told = all(&driver, lines).await;
             let told = told.with_context(|| format!("the clients in {language}"))?;
@@ -129,6 +130,35 @@ pub async fn play(plan: &Plan) -> Result<Seen> {
     })
 }
 
+/// All drivers, each of which has made a call: languages take from a moment to seconds to begin,
+/// and what they are compared in is the same outage.
+async fn ready(plan: &Plan, service: &str) -> Result<Vec<(String, Arc<Driver>)>> {
+    let line = json!({
+        "scenario": "ready",
+        "endpoints": [service],
+        "control": "127.0.0.1:9",
+        "client": {
+            "options": {"service": "ready"},
+            "steps": [{"do": "call", "name": "ready", "dependency": "ready", "function": [{"ok": "x"}]}],
+        },
+    });
+    let mut beginning = JoinSet::new();
+    for (language, command) in &plan.drivers {
+        let driver = Arc::new(Driver::start(command, &BTreeMap::new(), false)?);
+        let (language, line) = (language.clone(), line.clone());
+        beginning.spawn(async move {
+            let begun = driver.play(line).await;
+            begun.with_context(|| format!("the driver in {language}"))?;
+            anyhow::Ok((language, driver))
+        });
+    }
+    let mut ready = Vec::new();
+    while let Some(begun) = beginning.join_next().await {
+        ready.push(begun??);
+    }
+    Ok(ready)
+}
+
 /// Clients begin apart, so that they do not call in step.
 fn line(language: &str, index: usize, service: &str, dependency: &str) -> Value {
     let apart = (index * 37) % EVERY.as_millis() as usize;
@@ -137,7 +167,10 @@ fn line(language: &str, index: usize, service: &str, dependency: &str) -> Value 
         "endpoints": [service],
         "control": "127.0.0.1:9",
         "client": {
-            "options": {"service": language, "instance": format!("{language}-{index}"), "follow": ["flaky"]},
+            "options": {
+                "service": language, "instance": format!("{language}-{index}"), "follow": ["flaky"],
+                "timeout_ms": TIMEOUT.as_millis() as u64,
+            },
             "steps": [
                 {"do": "connect", "within_ms": 5_000},
                 {"do": "wait", "ms": apart},

@@ -15,7 +15,7 @@ use crate::{
     control::{self, Stage},
     driver::Driver,
     normal::{self, Event},
-    scenario::{Scenario, Wire},
+    scenario::{Scenario, Waited, Wire},
 };
 
 /// What has not come so long after the driver's answer is missing.
@@ -129,6 +129,9 @@ async fn one(driver: &Driver, scenario: &Scenario, settings: Settings) -> Result
         settings.slack,
         &mut found,
     );
+    if let Some(waited) = &scenario.expect.waited {
+        compare_waited(waited, &results, &mut found);
+    }
     // What nobody expects must have had the time to come.
     tokio::time::sleep(SETTLE).await;
     let until = Instant::now() + LATE;
@@ -162,6 +165,20 @@ fn compare_results(expected: &[Value], results: &Value, slack: Duration, found: 
     for more in results.iter().skip(expected.len()) {
         found.push(format!("a result that was not asked for: {more}"));
     }
+}
+
+fn compare_waited(waited: &Waited, results: &Value, found: &mut Vec<String>) {
+    let results = results.as_array().into_iter().flatten();
+    let took = results.filter_map(|result| result["total_ms"].as_u64());
+    let count = took.filter(|took| *took > waited.over_ms).count();
+    differences(
+        "waited",
+        &waited.count,
+        &count.into(),
+        Fields::All,
+        Duration::ZERO,
+        found,
+    );
 }
 
 fn compare_wire(wire: &Wire, events: &[Event]) -> Vec<String> {

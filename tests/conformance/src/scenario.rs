@@ -187,8 +187,17 @@ pub struct Client {
 pub struct Expect {
     #[serde(default)]
     pub results: Vec<Value>,
+    pub waited: Option<Waited>,
     #[serde(default)]
     pub wire: Wire,
+}
+
+/// How many calls may take long, where it is free which.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Waited {
+    pub over_ms: u64,
+    pub count: Value,
 }
 
 /// What is stated of the wire; the rest is free.
@@ -238,6 +247,7 @@ pub fn read_all(folder: &Path, only: Option<&str>) -> Result<Vec<Scenario>> {
             let read = serde_json::from_str(&text);
             let mut scenario: Scenario = read.with_context(|| path.display().to_string())?;
             scenario.name = name.into_owned();
+            write_out(&mut scenario);
             check(&scenario).with_context(|| path.display().to_string())?;
             scenarios.push(scenario);
         }
@@ -247,6 +257,34 @@ pub fn read_all(folder: &Path, only: Option<&str>) -> Result<Vec<Scenario>> {
     }
     scenarios.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(scenarios)
+}
+
+/// One call, and one result, for each of its copies.
+fn write_out(scenario: &mut Scenario) {
+    for step in &mut scenario.client.steps {
+        if let Some(calls) = step["calls"].as_array() {
+            step["calls"] = copies(calls).into();
+        }
+    }
+    scenario.expect.results = copies(&scenario.expect.results);
+}
+
+fn copies(written: &[Value]) -> Vec<Value> {
+    let copied = |one: &Value| {
+        let mut one = one.clone();
+        let count = one.as_object_mut().and_then(|one| one.remove("copies"));
+        let Some(count) = count.and_then(|count| count.as_u64()) else {
+            return vec![one];
+        };
+        let name = one["name"].as_str().unwrap_or_default().to_owned();
+        let copy = |number| {
+            let mut one = one.clone();
+            one["name"] = format!("{name} {number}").into();
+            one
+        };
+        (1..=count).map(copy).collect()
+    };
+    written.iter().flat_map(copied).collect()
 }
 
 /// What would compare nothing.

@@ -64,6 +64,7 @@ type Link struct {
 	counting *Counting
 	log      *slog.Logger
 	gate     gate
+	patience patience
 	// wake: something is wanted.
 	wake                          chan struct{}
 	warnedAway, warnedConfigation seldom
@@ -91,7 +92,9 @@ type Link struct {
 type ask struct {
 	request *pb.AcquireRequest
 	state   atomic.Int32
-	reply   chan reply
+	// isSent: the service may have it.
+	isSent atomic.Bool
+	reply  chan reply
 }
 
 type reply struct {
@@ -133,14 +136,21 @@ func (l *Link) Ask(ctx context.Context, request *pb.AcquireRequest, timeout time
 	if !mayAsk {
 		return nil, ErrAway
 	}
+	if !l.patience.enter() {
+		pass.unsaid(time.Now())
+		l.seek()
+		return nil, ErrAway
+	}
 	asked := &ask{request: request, reply: make(chan reply, 1)}
 	if err := l.enqueue(asked); err != nil {
+		l.patience.leave(false)
 		pass.unsaid(time.Now())
 		return nil, err
 	}
 	l.counting.Asked.Add(1)
 	response, err := l.await(ctx, asked, pass.wait)
-	l.judge(pass, err)
+	l.patience.leave(errors.Is(err, ErrLate))
+	l.judge(pass, err, asked.isSent.Load())
 	return response, err
 }
 
@@ -165,8 +175,8 @@ func (l *Link) await(ctx context.Context, asked *ask, timeout time.Duration) (*p
 }
 
 // judge tells the gate. Where no time was lost it is told nothing: the goroutine waits by itself
-// before it connects again.
-func (l *Link) judge(pass *pass, err error) {
+// before it connects again. What was not sent says nothing of the service, unless it is the trial.
+func (l *Link) judge(pass *pass, err error, isSent bool) {
 	var failed *Failed
 	switch {
 	case err == nil:
@@ -174,7 +184,7 @@ func (l *Link) judge(pass *pass, err error) {
 	case errors.As(err, &failed) && failed.IsConfiguration():
 		l.cameBack(pass.answered(time.Now()))
 		l.Warn("holdoff refuses the question; deciding locally", "code", failed.Code, "text", Cut(failed.Text, 200))
-	case failed != nil, errors.Is(err, ErrLate) && pass.isWhole:
+	case failed != nil, errors.Is(err, ErrLate) && pass.isWhole && (isSent || pass.isTrial):
 		if pass.unanswered(time.Now(), rand.Float64()) {
 			l.wentAway(err)
 		}
@@ -220,6 +230,7 @@ func (l *Link) isDoubted() bool {
 // opened: the service has taken a stream, or an endpoint without streams a connection.
 func (l *Link) opened() {
 	l.gate.heard(time.Now())
+	l.patience.heard()
 	if _, isShut := l.gate.shutUntil(time.Now()); !isShut {
 		l.sayBack()
 	}
@@ -348,6 +359,16 @@ func (l *Link) enqueue(asked *ask) error {
 	return nil
 }
 
+// seek has a connection made that nobody waits for.
+func (l *Link) seek() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.isClosed && l.conn == nil && len(l.queue)+len(l.waiting) == 0 && !time.Now().Before(l.notBefore) {
+		l.waiting = append(l.waiting, make(chan bool, 1))
+		l.begin()
+	}
+}
+
 // begin is called under the lock.
 func (l *Link) begin() {
 	if !l.isRunning && !l.isClosed {
@@ -405,6 +426,7 @@ func (l *Link) run() {
 		l.Reports.streamBegins()
 		how, cause := l.use(index, conn, &course)
 		l.stands(nil, 0, nil)
+		l.patience.lost()
 		_ = conn.Close()
 		l.Reports.broken()
 		if how == endUnwanted {

@@ -29,6 +29,7 @@ func (o *outstanding) ask(asks []*ask) (*pb.SessionRequest, bool) {
 	requests := make([]*pb.AcquireRequest, len(asks))
 	for i, asked := range asks {
 		requests[i] = asked.request
+		asked.isSent.Store(true)
 	}
 	id := o.id()
 	o.batches[id] = asks

@@ -18,7 +18,7 @@ import (
 const (
 	// farewell: the last outcomes of a client that is closed are waited for so long.
 	farewell = time.Second
-	// search: a service that was silent has so long to take a new stream.
+	// search: a service that nobody waits for any longer has so long to take a new stream.
 	search = time.Second
 	// gap between questions is waited for so long.
 	gap = 100 * time.Millisecond
@@ -110,20 +110,19 @@ func (s *stream) unsent() ([]*ask, []chan<- bool) {
 	return s.outstanding.takeAll(), waiting
 }
 
-// watch leaves a service that was looked for and does not even take the stream, and one that is not
+// watch leaves a service that is looked for at nobody's wait and does not even take the stream, and one that is not
 // the preferred one where that is back.
 func (s *stream) watch() {
-	if _, isShut := s.link.gate.shutUntil(time.Now()); isShut {
-		if !sleep(s.ctx, search) {
-			return
-		}
-		s.mu.Lock()
-		isOpen := s.isOpen
-		s.mu.Unlock()
-		if !isOpen {
-			s.end(endUnheard)
-			return
-		}
+	_, wasShut := s.link.gate.shutUntil(time.Now())
+	if !sleep(s.ctx, search) {
+		return
+	}
+	s.mu.Lock()
+	isOpen := s.isOpen
+	s.mu.Unlock()
+	if !isOpen && (wasShut || s.link.patience.isOver()) {
+		s.end(endUnheard)
+		return
 	}
 	if s.index == 0 {
 		return

@@ -136,6 +136,7 @@ func (u *unary) ask(asks []*ask) {
 }
 
 func (u *unary) acquire(asked *ask) {
+	asked.isSent.Store(true)
 	request := proto.CloneOf(asked.request)
 	request.Namespace, request.Caller = u.link.hello.GetNamespace(), u.link.hello.GetCaller()
 	ctx, cancel := context.WithTimeout(u.ctx, unaryAskPatience)

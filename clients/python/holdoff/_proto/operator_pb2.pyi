@@ -114,7 +114,7 @@ class Override(_message.Message):
     def __init__(self, kind: _Optional[_Union[OverrideKind, str]] = ..., owner: _Optional[str] = ..., reason: _Optional[str] = ..., set_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., expires_in: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Dependency(_message.Message):
-    __slots__ = ("namespace", "name", "state", "epoch", "in_state_for", "open_for", "detail", "override", "held_for", "probes_out", "permits_out", "budget_left", "first_attempts", "retries", "failure_ratio", "slow_ratio", "suspicion", "trips", "shadow_state", "live", "check", "active_instances", "calls_per_second", "usual_latency")
+    __slots__ = ("namespace", "name", "state", "epoch", "in_state_for", "open_for", "detail", "override", "held_for", "probes_out", "permits_out", "budget_left", "first_attempts", "retries", "failure_ratio", "slow_ratio", "suspicion", "trips", "shadow_state", "live", "check", "active_instances", "calls_per_second", "usual_latency", "planned_retries", "next_planned_in", "budget_allowed", "denials", "refused_instances", "followed")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -139,6 +139,12 @@ class Dependency(_message.Message):
     ACTIVE_INSTANCES_FIELD_NUMBER: _ClassVar[int]
     CALLS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     USUAL_LATENCY_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_RETRIES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PLANNED_IN_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_ALLOWED_FIELD_NUMBER: _ClassVar[int]
+    DENIALS_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_INSTANCES_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWED_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     name: str
     state: _coordinator_pb2.BreakerState
@@ -163,7 +169,51 @@ class Dependency(_message.Message):
     active_instances: int
     calls_per_second: float
     usual_latency: _duration_pb2.Duration
-    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[_coordinator_pb2.BreakerState, str]] = ..., epoch: _Optional[int] = ..., in_state_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., open_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., detail: _Optional[str] = ..., override: _Optional[_Union[Override, _Mapping]] = ..., held_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., probes_out: _Optional[int] = ..., permits_out: _Optional[int] = ..., budget_left: _Optional[int] = ..., first_attempts: _Optional[int] = ..., retries: _Optional[int] = ..., failure_ratio: _Optional[float] = ..., slow_ratio: _Optional[float] = ..., suspicion: _Optional[float] = ..., trips: _Optional[int] = ..., shadow_state: _Optional[_Union[_coordinator_pb2.BreakerState, str]] = ..., live: bool = ..., check: _Optional[_Union[CheckSummary, _Mapping]] = ..., active_instances: _Optional[int] = ..., calls_per_second: _Optional[float] = ..., usual_latency: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    planned_retries: int
+    next_planned_in: _duration_pb2.Duration
+    budget_allowed: int
+    denials: _containers.RepeatedCompositeFieldContainer[DenialCount]
+    refused_instances: int
+    followed: Followed
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[_Union[_coordinator_pb2.BreakerState, str]] = ..., epoch: _Optional[int] = ..., in_state_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., open_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., detail: _Optional[str] = ..., override: _Optional[_Union[Override, _Mapping]] = ..., held_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., probes_out: _Optional[int] = ..., permits_out: _Optional[int] = ..., budget_left: _Optional[int] = ..., first_attempts: _Optional[int] = ..., retries: _Optional[int] = ..., failure_ratio: _Optional[float] = ..., slow_ratio: _Optional[float] = ..., suspicion: _Optional[float] = ..., trips: _Optional[int] = ..., shadow_state: _Optional[_Union[_coordinator_pb2.BreakerState, str]] = ..., live: bool = ..., check: _Optional[_Union[CheckSummary, _Mapping]] = ..., active_instances: _Optional[int] = ..., calls_per_second: _Optional[float] = ..., usual_latency: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., planned_retries: _Optional[int] = ..., next_planned_in: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., budget_allowed: _Optional[int] = ..., denials: _Optional[_Iterable[_Union[DenialCount, _Mapping]]] = ..., refused_instances: _Optional[int] = ..., followed: _Optional[_Union[Followed, _Mapping]] = ...) -> None: ...
+
+class DenialCount(_message.Message):
+    __slots__ = ("reason", "count")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    reason: _coordinator_pb2.DenialReason
+    count: int
+    def __init__(self, reason: _Optional[_Union[_coordinator_pb2.DenialReason, str]] = ..., count: _Optional[int] = ...) -> None: ...
+
+class Followed(_message.Message):
+    __slots__ = ("followed_for", "calendar_part", "calendar", "reporters")
+    FOLLOWED_FOR_FIELD_NUMBER: _ClassVar[int]
+    CALENDAR_PART_FIELD_NUMBER: _ClassVar[int]
+    CALENDAR_FIELD_NUMBER: _ClassVar[int]
+    REPORTERS_FIELD_NUMBER: _ClassVar[int]
+    followed_for: _duration_pb2.Duration
+    calendar_part: _duration_pb2.Duration
+    calendar: _containers.RepeatedScalarFieldContainer[int]
+    reporters: _containers.RepeatedCompositeFieldContainer[Reporter]
+    def __init__(self, followed_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., calendar_part: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., calendar: _Optional[_Iterable[int]] = ..., reporters: _Optional[_Iterable[_Union[Reporter, _Mapping]]] = ...) -> None: ...
+
+class Reporter(_message.Message):
+    __slots__ = ("service", "instance", "heard_ago", "granted", "denied", "succeeded", "failed")
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    HEARD_AGO_FIELD_NUMBER: _ClassVar[int]
+    GRANTED_FIELD_NUMBER: _ClassVar[int]
+    DENIED_FIELD_NUMBER: _ClassVar[int]
+    SUCCEEDED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    service: str
+    instance: str
+    heard_ago: _duration_pb2.Duration
+    granted: int
+    denied: int
+    succeeded: int
+    failed: int
+    def __init__(self, service: _Optional[str] = ..., instance: _Optional[str] = ..., heard_ago: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., granted: _Optional[int] = ..., denied: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ...) -> None: ...
 
 class CheckSummary(_message.Message):
     __slots__ = ("period", "checkers", "running", "verdict", "age", "failures_in_a_row", "next_in")
@@ -206,12 +256,14 @@ class ListDependenciesResponse(_message.Message):
     def __init__(self, dependencies: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class GetDependencyRequest(_message.Message):
-    __slots__ = ("namespace", "dependency")
+    __slots__ = ("namespace", "dependency", "follow")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     DEPENDENCY_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     dependency: str
-    def __init__(self, namespace: _Optional[str] = ..., dependency: _Optional[str] = ...) -> None: ...
+    follow: bool
+    def __init__(self, namespace: _Optional[str] = ..., dependency: _Optional[str] = ..., follow: bool = ...) -> None: ...
 
 class GetDependencyResponse(_message.Message):
     __slots__ = ("dependency",)
@@ -238,7 +290,7 @@ class WatchDependenciesResponse(_message.Message):
     def __init__(self, dependency: _Optional[_Union[Dependency, _Mapping]] = ..., removed: _Optional[str] = ..., synced: bool = ...) -> None: ...
 
 class Event(_message.Message):
-    __slots__ = ("sequence", "time", "kind", "namespace", "dependency", "to", "epoch", "detail", "owner")
+    __slots__ = ("sequence", "time", "kind", "namespace", "dependency", "to", "epoch", "detail", "owner", "replica", "pending")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -249,6 +301,8 @@ class Event(_message.Message):
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     time: _timestamp_pb2.Timestamp
     kind: EventKind
@@ -258,7 +312,9 @@ class Event(_message.Message):
     epoch: int
     detail: str
     owner: str
-    def __init__(self, sequence: _Optional[int] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[_Union[EventKind, str]] = ..., namespace: _Optional[str] = ..., dependency: _Optional[str] = ..., to: _Optional[_Union[_coordinator_pb2.BreakerState, str]] = ..., epoch: _Optional[int] = ..., detail: _Optional[str] = ..., owner: _Optional[str] = ..., **kwargs) -> None: ...
+    replica: int
+    pending: bool
+    def __init__(self, sequence: _Optional[int] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[_Union[EventKind, str]] = ..., namespace: _Optional[str] = ..., dependency: _Optional[str] = ..., to: _Optional[_Union[_coordinator_pb2.BreakerState, str]] = ..., epoch: _Optional[int] = ..., detail: _Optional[str] = ..., owner: _Optional[str] = ..., replica: _Optional[int] = ..., pending: bool = ..., **kwargs) -> None: ...
 
 class WatchEventsRequest(_message.Message):
     __slots__ = ("namespace", "dependency", "since")
@@ -774,3 +830,41 @@ class DeleteCandidateRequest(_message.Message):
 class DeleteCandidateResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class ListReplicasRequest(_message.Message):
+    __slots__ = ("namespace",)
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    def __init__(self, namespace: _Optional[str] = ...) -> None: ...
+
+class ListReplicasResponse(_message.Message):
+    __slots__ = ("replicas",)
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    replicas: _containers.RepeatedCompositeFieldContainer[Replica]
+    def __init__(self, replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ...) -> None: ...
+
+class Replica(_message.Message):
+    __slots__ = ("number", "name", "address", "http_address", "version", "since", "seen_ago", "troubles", "decisions", "policies_revision", "here")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    HTTP_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    SEEN_AGO_FIELD_NUMBER: _ClassVar[int]
+    TROUBLES_FIELD_NUMBER: _ClassVar[int]
+    DECISIONS_FIELD_NUMBER: _ClassVar[int]
+    POLICIES_REVISION_FIELD_NUMBER: _ClassVar[int]
+    HERE_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    name: str
+    address: str
+    http_address: str
+    version: str
+    since: _timestamp_pb2.Timestamp
+    seen_ago: _duration_pb2.Duration
+    troubles: _containers.RepeatedScalarFieldContainer[str]
+    decisions: str
+    policies_revision: int
+    here: bool
+    def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., http_address: _Optional[str] = ..., version: _Optional[str] = ..., since: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., seen_ago: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., troubles: _Optional[_Iterable[str]] = ..., decisions: _Optional[str] = ..., policies_revision: _Optional[int] = ..., here: bool = ...) -> None: ...

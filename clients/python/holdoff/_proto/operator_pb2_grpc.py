@@ -116,6 +116,11 @@ class OperatorServiceStub(object):
                 request_serializer=holdoff_dot_v1_dot_operator__pb2.DeleteCandidateRequest.SerializeToString,
                 response_deserializer=holdoff_dot_v1_dot_operator__pb2.DeleteCandidateResponse.FromString,
                 )
+        self.ListReplicas = channel.unary_unary(
+                '/holdoff.v1.OperatorService/ListReplicas',
+                request_serializer=holdoff_dot_v1_dot_operator__pb2.ListReplicasRequest.SerializeToString,
+                response_deserializer=holdoff_dot_v1_dot_operator__pb2.ListReplicasResponse.FromString,
+                )
 
 
 class OperatorServiceServicer(object):
@@ -266,6 +271,14 @@ class OperatorServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListReplicas(self, request, context):
+        """The replicas that share a store with this one, as they were seen lately; this one alone
+        where no store is shared.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_OperatorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -368,6 +381,11 @@ def add_OperatorServiceServicer_to_server(servicer, server):
                     servicer.DeleteCandidate,
                     request_deserializer=holdoff_dot_v1_dot_operator__pb2.DeleteCandidateRequest.FromString,
                     response_serializer=holdoff_dot_v1_dot_operator__pb2.DeleteCandidateResponse.SerializeToString,
+            ),
+            'ListReplicas': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReplicas,
+                    request_deserializer=holdoff_dot_v1_dot_operator__pb2.ListReplicasRequest.FromString,
+                    response_serializer=holdoff_dot_v1_dot_operator__pb2.ListReplicasResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -718,5 +736,22 @@ class OperatorService(object):
         return grpc.experimental.unary_unary(request, target, '/holdoff.v1.OperatorService/DeleteCandidate',
             holdoff_dot_v1_dot_operator__pb2.DeleteCandidateRequest.SerializeToString,
             holdoff_dot_v1_dot_operator__pb2.DeleteCandidateResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ListReplicas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/holdoff.v1.OperatorService/ListReplicas',
+            holdoff_dot_v1_dot_operator__pb2.ListReplicasRequest.SerializeToString,
+            holdoff_dot_v1_dot_operator__pb2.ListReplicasResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)

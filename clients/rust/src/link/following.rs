@@ -41,7 +41,7 @@ impl Following {
 
     /// Leaves what is called no longer.
     pub(super) fn leave_idle(&mut self, shared: &Shared) -> Vec<SessionRequest> {
-        let idle = shared.pushed.forget_idle();
+        let idle = shared.pushed.leave_idle();
         let room = LEFT_MAX.saturating_sub(self.left.len());
         self.left.extend(idle.iter().take(room).cloned());
         let names = idle.chunks(NAMES_MAX).map(<[String]>::to_vec);

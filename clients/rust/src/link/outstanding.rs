@@ -1,6 +1,9 @@
 //! Questions on a stream that have no answer yet, by the id of their message.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use tokio::sync::oneshot;
 
@@ -39,8 +42,13 @@ impl Outstanding {
             return None;
         }
         self.questions += asks.len();
-        let (requests, replies): (Vec<_>, Vec<_>) =
-            asks.into_iter().map(|ask| (ask.request, ask.reply)).unzip();
+        let (requests, replies): (Vec<_>, Vec<_>) = asks
+            .into_iter()
+            .map(|ask| {
+                ask.is_sent.store(true, Relaxed);
+                (ask.request, ask.reply)
+            })
+            .unzip();
         let kept = match self.is_proven {
             true => Vec::new(),
             false => requests.clone(),
@@ -83,7 +91,14 @@ impl Outstanding {
 
     /// All questions whose requests were kept.
     pub(super) fn into_unsent(self) -> Vec<Wanted> {
-        let ask = |(reply, request)| Wanted::Answer(Box::new(Ask { request, reply }));
+        let ask = |(reply, request)| {
+            let is_sent = Arc::default();
+            Wanted::Answer(Box::new(Ask {
+                request,
+                reply,
+                is_sent,
+            }))
+        };
         self.batches
             .into_values()
             .flat_map(|asked| asked.replies.into_iter().zip(asked.requests).map(ask))

@@ -12,7 +12,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status};
 
 use super::{
-    Ask, End, NoAnswer, Shared, Wanted, following::Following, outstanding::Outstanding, tell,
+    Ask, End, NoAnswer, Shared, Wanted, following::Following, is_configuration,
+    outstanding::Outstanding, tell,
 };
 use crate::{
     credentials::Route,
@@ -30,7 +31,7 @@ const MESSAGES_AHEAD: usize = 8;
 /// The last outcomes of a client that is gone are waited for so long.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// A service that was silent has so long to take a new stream.
+/// A service that nobody waits for any longer has so long to take a new stream.
 const SEARCH: Duration = Duration::from_secs(1);
 /// A gap between questions is waited for so long.
 const GAP: Duration = Duration::from_millis(100);
@@ -220,20 +221,18 @@ impl Session<'_> {
         }
     }
 
-    /// Returns where the service was looked for and has not even taken the stream.
+    /// Returns where the service is looked for at nobody's wait and does not even take the stream.
     async fn unheard(&self) {
-        if self.shared.gate.shut_until(Instant::now()).is_some() {
-            tokio::time::sleep(SEARCH).await;
-            if !self.outstanding().is_open {
-                return;
-            }
+        let was_shut = self.shared.gate.shut_until(Instant::now()).is_some();
+        tokio::time::sleep(SEARCH).await;
+        let is_awaited = !was_shut && !self.shared.patience.is_over();
+        if is_awaited || self.outstanding().is_open {
+            std::future::pending().await
         }
-        std::future::pending().await
     }
 
     fn opened(&self) {
-        self.shared.gate.heard(Instant::now());
-        self.shared.standing.connected(|| self.shared.address());
+        self.shared.heard();
         self.outstanding().is_open = true;
         for reply in std::mem::take(&mut *lock(&self.waiting_for_connection)) {
             tell(reply, true);
@@ -244,6 +243,12 @@ impl Session<'_> {
         let is_proven = self.outstanding().is_proven;
         match status.code() {
             Code::Unimplemented if !is_proven => End::Unimplemented,
+            code if is_configuration(code) => {
+                // Told first, so that it is not told as a connection that broke.
+                let (standing, address) = (&self.shared.standing, self.shared.address());
+                standing.unreachable(&address, status.message());
+                self.broken()
+            }
             _ => self.broken(),
         }
     }
@@ -356,6 +361,7 @@ fn ask_of(bytes: usize) -> Ask {
             ..Default::default()
         },
         reply,
+        is_sent: Default::default(),
     }
 }
 

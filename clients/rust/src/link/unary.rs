@@ -1,7 +1,7 @@
 //! The same without a stream: one request a question, for a service or a proxy that has no
 //! `Session`. After a while a stream is tried again.
 
-use std::{error::Error as _, time::Duration};
+use std::{error::Error as _, sync::atomic::Ordering::Relaxed, time::Duration};
 
 use tokio::{sync::mpsc, task::JoinSet};
 use tonic::{Code, Status};
@@ -90,7 +90,12 @@ fn begin(shared: &Shared, client: &Client, calls: &mut JoinSet<Done>, wanted: Wa
 }
 
 async fn acquire(mut client: Client, ask: Ask) -> Done {
-    let Ask { request, mut reply } = ask;
+    let Ask {
+        request,
+        mut reply,
+        is_sent,
+    } = ask;
+    is_sent.store(true, Relaxed);
     tokio::select! {
         answer = client.acquire(request) => {
             let is_broken = answer.as_ref().is_err_and(is_of_the_connection);

@@ -190,6 +190,29 @@ async fn a_next_session_follows_what_was_wished_and_what_was_called_lately() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_called_no_longer_is_left_once_and_its_policy_is_kept() {
+    let pushed = pushed();
+    let ten = proto::ClientPolicy {
+        max_attempts: 10,
+        ..Default::default()
+    };
+    pushed.store(proto::Update {
+        policy: Some(ten),
+        ..go()
+    });
+    let kept = || pushed.kept("payments").unwrap().policies;
+    let before = kept();
+    tokio::time::advance(Duration::from_secs(600)).await;
+    assert_eq!(pushed.leave_idle(), ["payments"]);
+    assert!(pushed.leave_idle().is_empty(), "once");
+    assert!(pushed.followed().is_empty());
+    assert!(Arc::ptr_eq(&before, &kept()));
+    assert_eq!(pushed.word("payments"), Word::Ask, "no longer valid");
+    tokio::time::advance(Duration::from_secs(600)).await;
+    assert_eq!(pushed.leave_idle(), ["payments"], "it was called meanwhile");
+}
+
+#[tokio::test(start_paused = true)]
 async fn cl5_ten_thousand_dependencies_are_held_and_idle_ones_make_room() {
     let pushed = pushed();
     let store = |number: usize| {

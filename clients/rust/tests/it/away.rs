@@ -1,6 +1,12 @@
 //! The service is down, silent or ill, and calls go on.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use holdoff_client::{
     Client, DenialReason, DeniedBy, OnDenied, OnNoDecision, Outcome, Question, Safety, proto,
@@ -72,16 +78,109 @@ async fn cl2_a_service_that_stays_silent_is_tried_less_and_less() {
 async fn cl2_all_that_wait_for_a_silent_service_are_let_go_together() {
     let service = Scripted::new(|_| Reply::Never);
     let client = service.client();
-    let begun = Instant::now();
+    assert!(client.connect(Duration::from_secs(1)).await);
+    let took = burst(&client, 1_000).await;
+    assert!(took.iter().all(|took| *took <= TIMEOUT));
+    assert_eq!(ask(&client).await, (Duration::ZERO, true));
+}
+
+/// How long each of many questions took that were asked at once and decided here.
+async fn burst(client: &Client, size: usize) -> Vec<Duration> {
     let mut asking = tokio::task::JoinSet::new();
-    for _ in 0..1_000 {
+    for _ in 0..size {
         let client = client.clone();
         asking.spawn(async move { ask(&client).await });
     }
-    while let Some(done) = asking.join_next().await {
-        assert!(done.unwrap().1);
+    let asked = asking.join_all().await;
+    assert!(asked.iter().all(|(_, is_local)| *is_local));
+    asked.into_iter().map(|(took, _)| took).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn cl2_of_a_first_burst_three_wait_for_a_service_that_was_not_heard_of() {
+    let service = Scripted::new(|_| Reply::Never);
+    let client = service.client();
+    let took = burst(&client, 1_000).await;
+    let waited = took.iter().filter(|took| !took.is_zero()).count();
+    assert_eq!(waited, 3, "they wait, and the others not at all");
+    service.script(|_| grant(Duration::ZERO));
+    let begun = Instant::now();
+    while ask(&client).await.1 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert!(begun.elapsed() <= TIMEOUT);
+    let away = begun.elapsed();
+    assert!(away < Duration::from_millis(5_100), "it is found: {away:?}");
+}
+
+/// At whatever point of the exchange.
+#[tokio::test(start_paused = true)]
+async fn cl5_an_answer_that_came_while_the_process_stood_still_is_not_late() {
+    let service = Scripted::granting();
+    let client = service.client();
+    assert!(client.connect(Duration::from_secs(1)).await);
+    for turns in 0..100 {
+        let asking = client.clone();
+        let asked = tokio::spawn(async move { ask(&asking).await.1 });
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::advance(Duration::from_millis(200)).await;
+        assert!(!asked.await.unwrap(), "after {turns} turns");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cl2_a_service_that_never_takes_a_connection_costs_three_calls_in_all() {
+    let dials = Arc::new(AtomicUsize::new(0));
+    let dialled = Arc::clone(&dials);
+    let client = Client::builder()
+        .endpoints(["http://127.0.0.1:1"])
+        .dial_with(move |_| {
+            dialled.fetch_add(1, Relaxed);
+            std::future::pending()
+        })
+        .build()
+        .unwrap();
+    let mut slow = 0;
+    for _ in 0..6_000 {
+        let (took, is_local) = ask(&client).await;
+        assert!(is_local && took <= TIMEOUT, "{took:?}");
+        slow += usize::from(!took.is_zero());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(slow, 3);
+    let dials = dials.load(Relaxed);
+    assert!(
+        (8..=31).contains(&dials),
+        "it is looked for all the time: {dials}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn cl5_clients_that_are_opened_and_closed_leave_no_task_behind() {
+    let tasks = || {
+        tokio::runtime::Handle::current()
+            .metrics()
+            .num_alive_tasks()
+    };
+    let mut before = None;
+    for service in [Scripted::granting(), Scripted::new(|_| Reply::Never), {
+        let killed = Scripted::granting();
+        killed.kill();
+        killed
+    }] {
+        for round in 0..100 {
+            let client = service.client();
+            ask(&client).await;
+            drop(client);
+            if round == 0 {
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                before = Some(tasks());
+            }
+        }
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(Some(tasks()), before);
+    }
 }
 
 #[tokio::test(start_paused = true)]

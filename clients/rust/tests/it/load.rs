@@ -10,6 +10,7 @@ use crate::server::Scripted;
 async fn under_load_every_outcome_arrives_and_none_is_dropped() {
     let service = Scripted::granting();
     let client = service.client();
+    assert!(client.connect(Duration::from_secs(1)).await);
     let mut calling = tokio::task::JoinSet::new();
     for _ in 0..200 {
         let client = client.clone();

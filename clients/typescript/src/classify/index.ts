@@ -22,7 +22,14 @@ export type Classify<T> = (result: Result<T>) => Outcome;
  */
 export function classifyResult(result: Result<unknown>): Outcome {
   if (!result.ok) return classifyError(result.error);
-  return result.value instanceof Response ? classifyHttp(result.value) : SUCCESS;
+  return isResponse(result.value) ? classifyHttp(result.value) : SUCCESS;
+}
+
+/** Node loads all of fetch when `Response` is first named, which a call that uses none need not wait for. */
+function isResponse(value: unknown): value is Response {
+  return (
+    isRecord(value) && Reflect.get(value, Symbol.toStringTag) === "Response" && value instanceof Response
+  );
 }
 
 /** A value is a success, an error a failure, whatever they hold. */

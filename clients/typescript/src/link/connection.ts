@@ -34,6 +34,8 @@ export interface Surroundings {
   giveBack(response: AcquireResponse): void;
   /** The service refuses to push the state of a dependency. */
   warnFollowing(text: string): void;
+  /** Somebody would wait for an answer of it now. */
+  readonly isAwaited: boolean;
   /** The service has said something on this connection. */
   heard(): void;
   /** The preferred endpoint can be reached. */

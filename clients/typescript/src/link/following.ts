@@ -35,7 +35,7 @@ export class Following {
 
   /** Leaves what is called no longer. */
   leaveIdle(): SessionRequest[] {
-    const idle = this.#pushed.forgetIdle();
+    const idle = this.#pushed.leaveIdle();
     for (const name of idle) if (this.#left.size < LEFT_MAX) this.#left.add(name);
     return chunks(idle).map((remove) => subscription([], remove));
   }

@@ -19,6 +19,11 @@ export class Patience {
     return true;
   }
 
+  /** Three have waited in vain. */
+  get isOver(): boolean {
+    return !this.#isHeard && this.#inVain >= WAITING_MAX;
+  }
+
   leave(ending: "answered" | "late"): void {
     this.#waiting -= 1;
     if (ending === "late" && !this.#isHeard) this.#inVain += 1;

@@ -23,7 +23,7 @@ import { Outstanding } from "./outstanding.js";
 
 /** Questions in one message. */
 const BATCH_MAX = 1_000;
-/** A service that was silent has so long to take a new stream. */
+/** A service that nobody waits for any longer has so long to take a new stream. */
 const SEARCH = 1_000;
 const LEAVE_EVERY = 60_000;
 /** How often a preferred endpoint is looked for, at least. */
@@ -62,10 +62,10 @@ export class Session implements Connection {
     this.#stream.on("error", (error: ServiceError) => this.end(this.#endOf(error)));
     this.#send(this.#following.greeting(around.hello));
     this.#after(LEAVE_EVERY, () => this.#leaveIdle());
-    if (around.gate.shutUntil(around.now()) !== null) {
-      // What has come by then is read first, however long the event loop was blocked.
-      this.#after(SEARCH, () => setImmediate(() => this.#isOpen || this.end({ kind: "silent" })));
-    }
+    // What has come by then is read first, however long the event loop was blocked.
+    const wasAwaited = around.isAwaited;
+    const leave = () => this.#isOpen || (wasAwaited && around.isAwaited) || this.end({ kind: "silent" });
+    this.#after(SEARCH, () => setImmediate(leave));
     if (index !== 0) this.#lookForHome();
     this.reportsChanged();
   }

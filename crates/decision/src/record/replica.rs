@@ -14,7 +14,7 @@
 //! the bucket in which they were made, and are added to whatever budget is taken over: so
 //! they count once, and late rather than twice.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{Record, State, part};
 use crate::{
@@ -50,8 +50,9 @@ pub(super) struct Replica {
     /// While the store is away.
     pub(super) alone: Option<Box<Alone>>,
     gathered: Summary,
-    /// Permits of other replicas that were reported.
-    others: BTreeMap<u64, Reported>,
+    /// Permits of other replicas that were reported. A copy of the record shares it: it may be large,
+    /// and is hardly ever changed while there are two.
+    others: Arc<BTreeMap<u64, Reported>>,
     forget_at: Time,
     /// What is taken now was told by another replica.
     is_hearing: bool,
@@ -129,8 +130,11 @@ impl Replica {
     pub fn forget_old(&mut self, now: Time) {
         if now >= self.forget_at {
             self.forget_at = now + FORGET_EVERY;
-            self.others.retain(|_, word| now < word.expires);
-            self.gathered.reported.retain(|_, word| now < word.expires);
+            let is_over = |word: &Reported| now >= word.expires;
+            if self.others.values().any(is_over) {
+                Arc::make_mut(&mut self.others).retain(|_, word| !is_over(word));
+            }
+            self.gathered.reported.retain(|_, word| !is_over(word));
         }
     }
 }
@@ -261,12 +265,10 @@ impl Record {
         if self.deposit_alone(policy, count, now) {
             return;
         }
-        // Into the bucket in which they were made: another replica's clock may be a little ahead.
-        let mut made = Budget::default();
-        made.deposit(policy, count, now);
-        self.budget.add_all(policy, &made, now);
+        // Another replica's clock may be a little ahead.
+        self.budget.deposit_made(policy, count, now);
         if let Some(replica) = self.replica_mut() {
-            replica.owed.add_all(policy, &made, now);
+            replica.owed.deposit_made(policy, count, now);
         }
     }
 
@@ -315,16 +317,22 @@ impl Record {
             return;
         }
         if self.tickets.are_of(number.saturating_mul(64)) {
-            for bit in (0..64).filter(|bit| word.reported & 1 << bit != 0) {
+            // Mostly there is one.
+            let mut reported = word.reported;
+            while reported != 0 {
+                let bit = reported.trailing_zeros();
+                reported &= reported - 1;
+                let serial = number * 64 + u64::from(bit);
                 match word.followed & 1 << bit {
-                    0 => self.tickets.report(number * 64 + bit),
-                    _ => self.tickets.settle(number * 64 + bit),
+                    0 => self.tickets.report(serial),
+                    _ => self.tickets.settle(serial),
                 }
             }
         } else if let Some(replica) = self.replica_mut() {
-            replica.others.entry(number).or_default().note(word);
-            if replica.others.len() > WORDS_MAX {
-                replica.others.pop_first();
+            let others = Arc::make_mut(&mut replica.others);
+            others.entry(number).or_default().note(word);
+            if others.len() > WORDS_MAX {
+                others.pop_first();
             }
         }
     }

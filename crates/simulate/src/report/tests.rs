@@ -102,7 +102,7 @@ fn values(page: &str, heading: &str) -> Vec<f64> {
 
 #[test]
 fn no_string_of_a_scenario_becomes_markup() {
-    let page = html(&results(), FROM);
+    let page = html(&results(), FROM, &[]);
     for raw in [
         "<script",
         "<img",
@@ -130,7 +130,7 @@ fn no_string_of_a_scenario_becomes_markup() {
 #[test]
 fn the_numbers_of_the_table_are_those_of_the_results() {
     let results = results();
-    let page = html(&results, FROM);
+    let page = html(&results, FROM, &[]);
     for result in &results.strategies {
         let (counters, figures) = (&result.counters, &result.figures);
         let mut expected = vec![
@@ -160,7 +160,7 @@ fn the_numbers_of_the_table_are_those_of_the_results() {
 
 #[test]
 fn the_page_needs_nothing_from_elsewhere() {
-    let page = html(&results(), FROM).replace("http://www.w3.org/2000/svg", "");
+    let page = html(&results(), FROM, &[]).replace("http://www.w3.org/2000/svg", "");
     for link in [
         "http:", "https:", "src=", "href", "url(", "@import", "<link",
     ] {
@@ -173,7 +173,7 @@ fn the_page_needs_nothing_from_elsewhere() {
 
 #[test]
 fn plots_are_named_for_readers_that_do_not_see_them() {
-    let page = html(&results(), FROM);
+    let page = html(&results(), FROM, &[]);
     // One of all, two of strategies, two breakers.
     assert_eq!(
         page.matches("<svg class=\"plot\" role=\"img\" aria-label=\"")
@@ -190,22 +190,25 @@ fn plots_are_named_for_readers_that_do_not_see_them() {
 
 #[test]
 fn a_missed_expectation_is_said_in_words() {
-    let page = html(&results(), FROM);
+    let page = html(&results(), FROM, &[]);
     assert!(page.contains("0 of 1 hold."));
     assert!(page.contains(">NO</td>"));
 }
 
 #[test]
 fn what_is_needed_to_see_it_again_is_there() {
-    let mut results = results();
-    results.scenario = "outage".into();
-    assert!(html(&results, FROM).contains("holdoff simulate --scenario outage --seed 41"));
-    results.scenario = "it's".into();
-    let page = html(&results, FROM);
-    assert!(
-        page.contains(&escaped("--scenario 'it'\\''s' --seed 41")),
-        "{page}"
-    );
+    let again = [
+        "holdoff",
+        "simulate",
+        "--scenario",
+        "it's",
+        "--set",
+        "a.b=3s",
+    ];
+    let page = html(&results(), FROM, &again.map(str::to_owned));
+    let command = escaped("holdoff simulate --scenario 'it'\\''s' --set a.b=3s");
+    assert!(page.contains(&command), "{page}");
+    assert!(page.contains("Seeds: 41, 42"), "{page}");
 }
 
 #[test]
@@ -219,7 +222,7 @@ fn results_without_anything_are_still_a_page() {
         capacity_per_second: 0.0,
         ..results()
     };
-    assert!(html(&empty, FROM).ends_with("</html>\n"));
+    assert!(html(&empty, FROM, &[]).ends_with("</html>\n"));
 }
 
 #[test]
@@ -229,7 +232,7 @@ fn long_series_are_drawn_by_their_fullest_buckets() {
     spike.calls_per_second = vec![1.0; 10_000];
     spike.calls_per_second[7_777] = 5_000.0;
     spike.bucket_s = 2.0 / 10_000.0;
-    let page = html(&results, FROM);
+    let page = html(&results, FROM, &[]);
     assert!(page.len() < 300_000, "{}", page.len());
     assert!(page.contains("5000"), "the axis reaches the spike");
 }
@@ -237,7 +240,7 @@ fn long_series_are_drawn_by_their_fullest_buckets() {
 #[test]
 fn the_page_names_the_entry_that_was_simulated_and_escapes_it() {
     let from = format!("namespaces.default.dependencies.\"{HOSTILE}\" of policies.yaml");
-    let page = html(&results(), &from);
+    let page = html(&results(), &from, &[]);
     assert!(page.contains("<dt>policy of holdoff</dt>"));
     assert!(page.contains(&crate::plot::escaped(&from)));
     assert!(!page.contains("<script"));

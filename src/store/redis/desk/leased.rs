@@ -10,12 +10,12 @@ use std::time::Duration;
 use holdoff_decision::{Record, Summary, Time};
 use tokio::time::Instant;
 
-use super::{Desk, Draft, Known, Landing, Path};
-use crate::store::{Run, Slot, redis::script::Version, stored};
-
-/// From one swap of a record to the next of the same replica. A retry waits for its backoff
-/// anyway; a probe does not wait.
-pub const GROUPED_FOR: Duration = Duration::from_millis(20);
+use super::{Desk, Draft, Known, Landing, Path, looks_the_same};
+use crate::store::{
+    Run, Slot,
+    redis::script::{Tells, Version},
+    stored,
+};
 
 /// Summaries that wait for a landing.
 const HEARD_MAX: usize = 64;
@@ -28,6 +28,19 @@ impl Path {
         match self {
             Self::Strict => {}
             Self::Leased(replica) => slot.record.become_of_replica(replica),
+        }
+    }
+
+    /// What others are told of a swap: on the strict path only what callers see, for those who
+    /// follow.
+    pub fn tells(self, before: Option<&Slot>, after: Option<&Slot>) -> Tells {
+        match (self, before, after) {
+            (Self::Leased(_), ..) => Tells::Bytes,
+            (Self::Strict, Some(before), Some(after)) if !looks_the_same(before, after) => {
+                Tells::Bytes
+            }
+            (Self::Strict, None, Some(_)) => Tells::Bytes,
+            (Self::Strict, ..) => Tells::Nothing,
         }
     }
 
@@ -163,7 +176,7 @@ impl Desk {
                 // Who is gone need not be told.
                 let _ = waiting.told.send(Landing::Again);
             }
-            self.take_over(slot, version.into(), bytes.to_vec(), now);
+            self.take_theirs(slot, version.into(), bytes.to_vec(), now);
         }
     }
 
@@ -222,6 +235,11 @@ impl Desk {
     /// When the next group may leave.
     pub fn leaves_from(&self) -> Option<Instant> {
         self.leaves_from
+    }
+
+    /// Whether something is to leave.
+    pub fn has_draft(&self) -> bool {
+        self.draft.is_some()
     }
 
     pub fn group_until(&mut self, at: Instant) {

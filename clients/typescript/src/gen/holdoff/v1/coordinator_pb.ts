@@ -684,7 +684,7 @@ export type Hello = Message<"holdoff.v1.Hello"> & {
   caller?: Caller | undefined;
 
   /**
-   * The tenant of questions that name none.
+   * The tenant of questions that name none. Where the hello is refused, they are refused, too.
    *
    * @generated from field: string namespace = 2;
    */

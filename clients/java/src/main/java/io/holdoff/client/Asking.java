@@ -349,7 +349,7 @@ final class Asking {
         return answer;
     }
 
-    private AcquireRequest request(ByteString confirm) {
+    AcquireRequest request(ByteString confirm) {
         AcquireRequest.Builder request =
                 AcquireRequest.newBuilder()
                         .setDependency(question.dependency())

@@ -100,7 +100,15 @@ final class AsyncCall<T> {
     private void attempt(Permit permit) {
         long begun = System.nanoTime();
         Long limit = permit.limitNanos();
-        CompletableFuture<T> running = run(permit);
+        CompletableFuture<T> running;
+        try {
+            running = run(permit);
+        } catch (Throwable fatal) {
+            // As in a blocking call: an error of the machine is not retried.
+            permit.close();
+            result.completeExceptionally(fatal);
+            return;
+        }
         AtomicBoolean wasCut = new AtomicBoolean();
         ScheduledFuture<?> timer =
                 limit == null

@@ -21,6 +21,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.function.Supplier;
 
 /**
@@ -184,13 +185,22 @@ public final class HoldoffBuilder {
     }
 
     /**
-     * Runs the further attempts of calls that block no thread.
+     * Runs the further attempts of calls that block no thread. What it rejects is run by {@link
+     * ForkJoinPool#commonPool()}, since somebody waits for it.
      *
      * @param runs {@link ForkJoinPool#commonPool()} unless said
      * @return this
      */
     public HoldoffBuilder executor(Executor runs) {
-        executor = Objects.requireNonNull(runs, "executor");
+        Objects.requireNonNull(runs, "executor");
+        executor =
+                task -> {
+                    try {
+                        runs.execute(task);
+                    } catch (RejectedExecutionException full) {
+                        ForkJoinPool.commonPool().execute(task);
+                    }
+                };
         return this;
     }
 
@@ -224,6 +234,7 @@ public final class HoldoffBuilder {
         Local local = new Local(own, mode, clock, pushed);
         Link link = new Link(loop, dialer, hello(), pushed, counting, new Warnings());
         lookForSleep(loop, clock);
+        Rehearsal.once();
         long nanos = timeout.toNanos();
         return new Holdoff(
                 new Core(

@@ -16,6 +16,7 @@ public final class Question {
     /** Attempts that a call may have where its caller names no limit of its own. */
     private static final int ATTEMPTS = 10;
 
+    private static final int COST_MAX = 1_000_000;
     private static final int NAME_LENGTH_MAX = 200;
     private static final int SHOWN_MAX = 80;
 
@@ -130,8 +131,12 @@ public final class Question {
      *
      * @param units 1 unless said
      * @return a new question
+     * @throws IllegalArgumentException it is negative, or above 1,000,000
      */
     public Question cost(int units) {
+        if (units < 0 || units > COST_MAX) {
+            throw new IllegalArgumentException("cost " + units + ": 0 to " + COST_MAX);
+        }
         return new Question(
                 dependency, safety, priority, units, callId, deadline, maxAttempts, attemptTimeout);
     }

@@ -18,6 +18,9 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executor;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
@@ -307,6 +310,37 @@ final class CallTest {
     }
 
     @Test
+    void whatBlocksNoThreadEndsThoughTheMachineOrItsExecutorFails() throws Exception {
+        Executor full =
+                task -> {
+                    throw new RejectedExecutionException("full");
+                };
+        try (Scripted service = Scripted.start();
+                Holdoff holdoff = service.client().executor(full).build()) {
+            AssertionError fault = new AssertionError("fatal");
+            var failed =
+                    assertThrows(
+                            ExecutionException.class,
+                            () ->
+                                    holdoff.<String>callAsync(
+                                                    "payments",
+                                                    attempt -> {
+                                                        throw fault;
+                                                    })
+                                            .get(10, TimeUnit.SECONDS));
+            assertSame(fault, failed.getCause());
+            AsyncOperation<String> second =
+                    attempt ->
+                            attempt.number() < 2
+                                    ? CompletableFuture.failedFuture(new IOException("first"))
+                                    : CompletableFuture.completedFuture("second");
+            assertEquals(
+                    "second",
+                    holdoff.guard("payments").idempotent().callAsync(second).get(10, TimeUnit.SECONDS));
+        }
+    }
+
+    @Test
     void theEnvironmentNamesTheEndpointWhereNoOptionDoes() throws Exception {
         try (Scripted service = Scripted.start();
                 Holdoff holdoff =
@@ -341,8 +375,33 @@ final class CallTest {
         assertEquals(
                 "endpoint `…@h:1`: it must be http://host:port, https://host:port or host:port",
                 hidden.getMessage());
+        var free = assertThrows(IllegalArgumentException.class, () -> Question.of("a").cost(-1));
+        assertEquals("cost -1: 0 to 1000000", free.getMessage());
         HoldoffBuilder lengthy = Holdoff.builder().service("x".repeat(201));
         assertThrows(IllegalArgumentException.class, lengthy::build);
+    }
+
+    @Test
+    void clientsThatAreOpenedAndClosedLeaveNoThreadBehind() throws Exception {
+        try (Scripted service = Scripted.start()) {
+            long before = ownThreads();
+            for (int cycle = 0; cycle < 30; cycle++) {
+                try (Holdoff holdoff = service.client().build()) {
+                    assertFalse(holdoff.call("payments", Attempt::isLocal));
+                }
+            }
+            long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(10);
+            while (ownThreads() > before && System.nanoTime() < until) {
+                TimeUnit.MILLISECONDS.sleep(10);
+            }
+            assertTrue(ownThreads() <= before, () -> ownThreads() + " threads, " + before + " before");
+        }
+    }
+
+    private static long ownThreads() {
+        return Thread.getAllStackTraces().keySet().stream()
+                .filter(thread -> thread.getName().startsWith("holdoff-"))
+                .count();
     }
 
     @Test

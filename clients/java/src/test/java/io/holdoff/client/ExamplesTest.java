@@ -3,6 +3,7 @@ package io.holdoff.client;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.holdoff.client.service.FirstCall;
 import io.holdoff.client.service.Leaver;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -80,6 +81,15 @@ final class ExamplesTest {
         assertEquals(List.of("left"), run(Leaver.class.getName()));
     }
 
+    @Test
+    void theRulesOfAFirstCallAreLoadedBeforeIt() throws Exception {
+        List<String> said = run(FirstCall.class.getName(), "-Xlog:class+load");
+        List<String> during = said.subList(said.indexOf("calls"), said.indexOf("called"));
+        assertTrue(said.stream().anyMatch(line -> line.contains("rules.LocalRecord")));
+        List<String> late = during.stream().filter(line -> line.contains("client.rules.")).toList();
+        assertEquals(List.of(), late);
+    }
+
     private static boolean isFree() {
         try (Socket socket = new Socket("127.0.0.1", PORT)) {
             return !socket.isConnected();
@@ -88,12 +98,14 @@ final class ExamplesTest {
         }
     }
 
-    private static List<String> run(String name) throws IOException, InterruptedException {
+    private static List<String> run(String name, String... options) throws IOException, InterruptedException {
         Path java = Path.of(System.getProperty("java.home"), "bin", "java");
         Path examples = ROOT.resolve("target/clients/java/examples");
         String path = examples + ":" + System.getProperty("java.class.path");
-        ProcessBuilder builder =
-                new ProcessBuilder(java.toString(), "-XX:TieredStopAtLevel=1", "-cp", path, name);
+        List<String> command = new ArrayList<>(List.of(java.toString(), "-XX:TieredStopAtLevel=1"));
+        command.addAll(List.of(options));
+        command.addAll(List.of("-cp", path, name));
+        ProcessBuilder builder = new ProcessBuilder(command);
         Process process = builder.redirectError(ProcessBuilder.Redirect.DISCARD).start();
         List<String> lines = new ArrayList<>();
         try (BufferedReader out = process.inputReader(StandardCharsets.UTF_8)) {

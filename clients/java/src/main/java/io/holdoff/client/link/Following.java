@@ -46,7 +46,7 @@ final class Following {
 
     /** Leaves what is called no longer. */
     List<SessionRequest> leaveIdle() {
-        List<String> idle = link.pushed.forgetIdle();
+        List<String> idle = link.pushed.leaveIdle();
         idle.stream().limit(Math.max(0, LEFT_MAX - left.size())).forEach(left::add);
         return inMessages(idle).stream()
                 .map(some -> message(Subscribe.newBuilder().addAllRemove(some)))

@@ -174,6 +174,11 @@ public final class Link {
         return gate.shutFor(System.nanoTime()) > 0;
     }
 
+    /** Whether somebody would wait for an answer now. */
+    boolean isAwaited() {
+        return !isShut() && !patience.isOver();
+    }
+
     /** Gives the last outcomes a moment, and ends. */
     public CompletableFuture<Void> close() {
         CompletableFuture<Void> closed = new CompletableFuture<>();

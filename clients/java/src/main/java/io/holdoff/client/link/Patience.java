@@ -27,6 +27,11 @@ final class Patience {
         return true;
     }
 
+    /** Three have waited in vain. */
+    synchronized boolean isOver() {
+        return !isHeard && inVain >= WAITING_MAX;
+    }
+
     synchronized void leave(NoAnswer why) {
         waiting--;
         inVain += why != null && why.isLate() && !isHeard ? 1 : 0;

@@ -19,7 +19,7 @@ import java.util.function.LongSupplier;
  *
  * <p>The client obeys and derives nothing from the state of the breaker. Nothing is forgotten when
  * a session breaks: what was said holds to its own end, and the policy for as long as the client
- * lives.
+ * lives. Only where there are too many do those that are not called make room.
  */
 public final class Pushed {
     /** A client subscribes to what it calls; more than this was not asked for. */
@@ -41,6 +41,9 @@ public final class Pushed {
 
         /** The last question about it. Lost updates do no harm. */
         private volatile long used;
+
+        /** It is followed no longer. */
+        private volatile boolean isLeft;
 
         private Entry(Heard heard, long now) {
             this.heard = heard;
@@ -75,6 +78,7 @@ public final class Pushed {
             entries.put(name, new Entry(heard, now));
         } else {
             entry.heard = heard;
+            entry.isLeft = false;
         }
         listeners.forEach(Runnable::run);
     }
@@ -167,23 +171,27 @@ public final class Pushed {
         entries.forEach(
                 (name, entry) -> {
                     if (!isIdle(entry, now)) {
+                        entry.isLeft = false;
                         names.add(name);
                     }
                 });
         return List.copyOf(names);
     }
 
-    /** What is called no longer, unless it was wanted from the beginning. */
-    List<String> forgetIdle() {
+    /**
+     * What is called no longer, unless it was wanted from the beginning; each once. What was heard
+     * of it is kept.
+     */
+    List<String> leaveIdle() {
         long now = clock.getAsLong();
         List<String> idle = new ArrayList<>();
         entries.forEach(
                 (name, entry) -> {
-                    if (isIdle(entry, now) && !wished.contains(name)) {
+                    if (isIdle(entry, now) && !entry.isLeft && !wished.contains(name)) {
+                        entry.isLeft = true;
                         idle.add(name);
                     }
                 });
-        idle.forEach(entries::remove);
         return idle;
     }
 

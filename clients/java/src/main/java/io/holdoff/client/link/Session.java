@@ -26,7 +26,7 @@ final class Session implements Connection {
     /** An endpoint that is not connected by then is as one where nobody listens. */
     private static final long CONNECT_MAX = 2 * SECOND;
 
-    /** A service that was silent has so long to take a new stream. */
+    /** A service that nobody waits for any longer has so long to take a new stream. */
     private static final long SEARCH = SECOND;
 
     private final Link link;
@@ -66,9 +66,7 @@ final class Session implements Connection {
         call.start(new Listener(), link.dialer.headers());
         call.request(64);
         timers.add(link.loop.after(CONNECT_MAX, this::connectedByNow));
-        if (link.isShut()) {
-            timers.add(link.loop.after(SEARCH, this::heardByNow));
-        }
+        timers.add(link.loop.after(SEARCH, this::heardByNow));
     }
 
     @Override
@@ -189,7 +187,7 @@ final class Session implements Connection {
     }
 
     private void heardByNow() {
-        if (!hasEnded && !isOpen && link.isShut()) {
+        if (!hasEnded && !isOpen && !link.isAwaited()) {
             end(End.SILENT);
         }
     }

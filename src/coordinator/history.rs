@@ -17,16 +17,13 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::row;
-use crate::{
-    coordinator::{Coordinator, Event, EventKind, Followed, Key, Reporter, Shown, Traffic},
-    store::Store,
-};
+use super::{Coordinator, Event, EventKind, Followed, Key, Reporter, Shown, Traffic};
+use crate::store::Store;
 
 pub const POINT_EVERY: Nanos = Nanos::from_secs(5);
 /// Ten minutes, and where they begin.
-pub const POINTS_MAX: usize = 121;
-pub const FOLLOWED_MAX: usize = 256;
+const POINTS_MAX: usize = 121;
+const FOLLOWED_MAX: usize = 256;
 /// What nobody has looked at, and what was in no trouble, for so long is forgotten.
 const KEPT_FOR: Nanos = Nanos::from_secs(600);
 
@@ -44,6 +41,15 @@ pub struct Point {
     pub traffic: Traffic,
 }
 
+/// What was counted of one dependency.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counted {
+    pub since: Time,
+    pub traffic: Traffic,
+    /// The latest first.
+    pub reporters: Vec<Reporter>,
+}
+
 /// All that are kept.
 #[derive(Debug, Default)]
 pub struct Histories {
@@ -57,6 +63,7 @@ type Full = (String, String);
 struct History {
     points: VecDeque<Point>,
     followed: Arc<Followed>,
+    since: Time,
     /// When somebody looked at it, or it was in trouble.
     wanted: Time,
 }
@@ -98,6 +105,7 @@ impl Histories {
         let history = History {
             points: VecDeque::new(),
             followed: coordinator.follow_traffic(key),
+            since: now,
             wanted: now,
         };
         kept.insert(full, history);
@@ -139,10 +147,18 @@ impl Histories {
     }
 
     /// What was counted so far, and of whom.
-    pub fn counted(&self, key: Key<'_>) -> Option<(Traffic, Vec<Reporter>)> {
+    pub fn counted(&self, key: Key<'_>) -> Option<Counted> {
         let full = (key.namespace.to_owned(), key.dependency.to_owned());
-        let followed = Arc::clone(&self.locked().get(&full)?.followed);
-        Some((followed.traffic(), followed.reporters()))
+        let (since, followed) = {
+            let kept = self.locked();
+            let history = kept.get(&full)?;
+            (history.since, Arc::clone(&history.followed))
+        };
+        Some(Counted {
+            since,
+            traffic: followed.traffic(),
+            reporters: followed.reporters(),
+        })
     }
 
     fn follow_event<S: Store>(&self, coordinator: &Coordinator<S>, event: &Event) {
@@ -165,8 +181,8 @@ impl Point {
         Self {
             at: shown.now,
             state: view.state,
-            failing: row::failing(shown) as f32,
-            slow: row::slow(shown) as f32,
+            failing: shown.failing() as f32,
+            slow: shown.slow() as f32,
             calls: view.calls_per_second(shown.budget_ttl) as f32,
             left: whole(view.budget.left()),
             allowed: whole(view.budget.allowed),
