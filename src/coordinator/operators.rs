@@ -356,6 +356,20 @@ impl<S: Store> Coordinator<S> {
                 .add(Counter::Refused(Refused::StoreUnavailable));
             return Err(Refusal::Store(away));
         }
+        self.write_down(change, action, namespace, name, actor, what)
+            .await
+    }
+
+    /// As [`Self::commit`], of what is so already.
+    pub(super) async fn write_down(
+        &self,
+        change: Change,
+        action: &str,
+        namespace: &str,
+        name: &str,
+        actor: Actor<'_>,
+        what: &str,
+    ) -> Result<(), Refusal> {
         let detail = match actor.reason {
             "" => what.to_owned(),
             reason => format!("{what}: {reason}"),

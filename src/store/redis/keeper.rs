@@ -106,6 +106,7 @@ async fn stay_with(shared: &Weak<Shared>) -> bool {
         was_away = true;
         // What fails is tried again at the guard's next time.
         let _ = strong.show_oneself(By::Keeper).await;
+        strong.try_shards().await;
         drop(strong);
         tokio::time::sleep(TRY_EVERY).await;
     }
@@ -174,6 +175,18 @@ impl Shared {
         let forgotten = self.link.command::<i64>(&forget);
         let _ = tokio::time::timeout(self.timing.answer_within, forgotten).await;
         Ok(())
+    }
+
+    /// Of the shards of a cluster some may be away that nobody asks.
+    async fn try_shards(&self) {
+        let nobody: Version = Some("?".into());
+        for shard in 1..self.guards.len() as u64 {
+            if self.guard(shard).is_open() {
+                let place = self.keys.record(DependencyId(shard));
+                // As with the first.
+                let _ = self.ask(&place, &nobody, &Act::Look, 0).await;
+            }
+        }
     }
 
     /// At least 1: this one.
