@@ -146,7 +146,7 @@ impl World {
         for to in (0..REPLICAS).filter(|to| *to != from) {
             let luck =
                 (self.now.0 / 1_000_000 * 31 + self.mail.len() as u64 * 17 + to as u64 * 7) % 97;
-            if luck % 3 != 0 {
+            if !luck.is_multiple_of(3) {
                 let comes = self.now + Nanos::from_millis(luck * 3);
                 self.mail.push((comes, to, message.clone()));
             }
@@ -323,7 +323,7 @@ impl World {
             }
             18 => self.replicas[at].paused_until = self.now + Nanos::from_millis(500),
             // Debts are paid within a second; here a little later.
-            19 => drop(self.swap(at, |_, _| ())),
+            19 => self.swap(at, |_, _| ()),
             // It dies, and another comes in its place.
             20 if draw % 4 == 0 => {
                 self.numbers += 1;
