@@ -4,6 +4,8 @@
 //!
 //!     cargo bench --bench sizing
 
+#![recursion_limit = "256"]
+
 #[allow(dead_code, reason = "the test uses what is not used here")]
 #[path = "../tests/it/sizing/load.rs"]
 mod load;

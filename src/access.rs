@@ -18,9 +18,14 @@ mod places;
 mod principal;
 mod token;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use arc_swap::ArcSwap;
+use holdoff_decision::{Nanos, Time};
 use http::{HeaderMap, header::AUTHORIZATION};
 use tokio::sync::watch;
 
@@ -43,6 +48,9 @@ pub use token::{Token, TokenHash, redacted};
 /// access file changes.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
+/// That a limit is met is logged this often at most.
+const WARN_EVERY: Nanos = Nanos::from_secs(60);
+
 /// The service's knowledge of who may do what.
 pub struct Access {
     /// `None`: everybody may do everything.
@@ -52,6 +60,8 @@ pub struct Access {
     places: Places,
     /// Those of the HTTP side.
     pages: Places,
+    /// When it was last said that one holds as much as it may.
+    told: Mutex<Option<Time>>,
     /// Rises with each change of the keyring.
     changes: watch::Sender<u64>,
     count: Box<dyn Fn(Counter) + Send + Sync>,
@@ -87,6 +97,7 @@ impl Access {
             failures: Failures::default(),
             places: Places::default(),
             pages: Places::default(),
+            told: Mutex::default(),
             changes: watch::Sender::new(0),
             count: Box::new(|_| {}),
         }
@@ -117,21 +128,36 @@ impl Access {
 
     /// A connection of a peer; `None`: its end has no address.
     pub fn enter(&self, peer: &Peer) -> Option<Entry> {
-        self.entered(self.places.enter(peer))
+        self.entered(peer, self.places.enter(peer))
     }
 
     /// The same on the HTTP side, where connections have a count of their own.
     pub fn enter_pages(&self, peer: &Peer) -> Option<Entry> {
-        self.entered(self.pages.enter(peer))
+        self.entered(peer, self.pages.enter(peer))
     }
 
-    fn entered(&self, entry: Option<Entry>) -> Option<Entry> {
+    fn entered(&self, peer: &Peer, entry: Option<Entry>) -> Option<Entry> {
         let entry = entry?;
         match &entry {
             Entry::Let(_) => {}
-            Entry::Told(..) | Entry::Cut => (self.count)(Counter::AddressCrowded),
+            Entry::Told(_, crowded) => {
+                (self.count)(Counter::AddressCrowded);
+                let address = peer.address().map(|address| address.ip().to_string());
+                self.warn(*crowded, &address.unwrap_or_default());
+            }
+            Entry::Cut => (self.count)(Counter::AddressCrowded),
         }
         Some(entry)
+    }
+
+    /// Says who holds as much as it may, and what to do; once a minute at most.
+    fn warn(&self, crowded: Crowded, who: &str) {
+        let now = self.clock.now();
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_none_or(|at| now.since(at) >= WARN_EVERY) {
+            *told = Some(now);
+            tracing::warn!("{who}: {crowded}");
+        }
     }
 
     /// A session of a principal; `None`: it is nobody in particular.
@@ -140,8 +166,9 @@ impl Access {
     /// It has as many as it may have.
     pub fn session(&self, principal: &Principal) -> Result<Option<Place<String>>, Crowded> {
         let place = self.places.session(principal);
-        if place.is_err() {
+        if let Err(crowded) = &place {
             (self.count)(Counter::PrincipalCrowded);
+            self.warn(*crowded, principal.name().unwrap_or_default());
         }
         place
     }

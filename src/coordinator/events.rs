@@ -262,7 +262,7 @@ impl Events {
     }
 
     /// Rises with whatever is remembered.
-    pub fn newest(&self) -> u64 {
+    pub fn version(&self) -> u64 {
         self.kept().version
     }
 

@@ -87,7 +87,7 @@ impl<'a, S: Store> Detail<'a, S> {
 
     /// Looking through ten thousand events is for when there are new ones.
     fn look_for_events(&mut self, coordinator: &Coordinator<S>) {
-        let newest = coordinator.events().newest();
+        let newest = coordinator.events().version();
         if newest == self.events_at {
             return;
         }

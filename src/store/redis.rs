@@ -19,6 +19,7 @@ mod counted;
 mod decide;
 mod desk;
 mod feed;
+mod flight;
 mod guard;
 pub mod here;
 mod keeper;
@@ -35,7 +36,7 @@ use std::{
 
 use dashmap::DashMap;
 use holdoff_decision::{Nanos, Reach, Time};
-use tokio::{runtime::Handle, time::Instant};
+use tokio::runtime::Handle;
 
 pub use self::{
     address::Address,
@@ -329,70 +330,6 @@ impl Shared {
             usual_ms: millis(self.timing.kept_for),
             protected_ms: millis(PROTECTED),
         }
-    }
-
-    /// Sends the draft of a desk, unless one is on its way or a group gathers.
-    fn dispatch(self: &Arc<Self>, id: DependencyId, desk: &Arc<Mutex<Desk>>, at: &mut Desk) {
-        if at.gathers() || !at.has_draft() {
-            return;
-        }
-        if let Some(departure) = at.depart(self.lifetimes(), self.clock.now()) {
-            let flight = fly(Arc::clone(self), id, Arc::clone(desk), departure);
-            self.home.spawn(flight);
-        }
-    }
-
-    /// A group leaves at this time.
-    fn depart_later(
-        self: &Arc<Self>,
-        id: DependencyId,
-        desk: &Arc<Mutex<Desk>>,
-        at: &mut Desk,
-        when: Instant,
-    ) {
-        if at.begin_gathering() {
-            let (shared, desk) = (Arc::clone(self), Arc::clone(desk));
-            self.home.spawn(async move {
-                tokio::time::sleep_until(when).await;
-                let mut at = locked(&desk);
-                at.end_gathering();
-                shared.dispatch(id, &desk, &mut at);
-            });
-        }
-    }
-}
-
-/// Carries drafts to the store until none is left.
-async fn fly(shared: Arc<Shared>, id: DependencyId, desk: Arc<Mutex<Desk>>, first: Departure) {
-    let place = shared.keys.record(id);
-    let mut next = Some(first);
-    while let Some(departure) = next {
-        let Departure {
-            expected,
-            act,
-            epoch,
-            tells,
-        } = &departure;
-        if let Act::Put { .. } = act {
-            locked(&desk).group_until(crate::clock::instant() + shared.timing.grouped_for);
-        }
-        let asked = shared.ask_and_tell(&place, expected, act, *epoch, *tells);
-        let reply = asked.await;
-        let was_lost = matches!(&reply, Ok(reply) if !matches!(reply.outcome, Outcome::Done(_)));
-        if was_lost && matches!(act, Act::Put { .. }) {
-            shared.counts.add(Counted::SwapLost);
-        }
-        let mut at = locked(&desk);
-        let now = shared.clock.now();
-        match reply {
-            Err(StoreError::Unavailable(why)) if why.starts_with(NOT_ASKED) => {
-                at.stay(StoreError::Unavailable(why), now);
-            }
-            reply => at.land(reply.map(|reply| reply.outcome), now),
-        }
-        shared.count.note(id, at.slot().map(|slot| &slot.name));
-        shared.tell_news(id, &mut at);
-        next = at.depart(shared.lifetimes(), now);
     }
 }
 

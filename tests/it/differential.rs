@@ -283,7 +283,7 @@ impl Both {
 
 /// But for the number of the replica.
 fn common(answer: &Answer) -> Answer {
-    let mut answer = answer.clone();
+    let mut answer = *answer;
     if let Ok(grant) = &mut answer.verdict {
         grant.permit.serial &= SERIAL;
     }

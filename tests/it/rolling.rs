@@ -308,7 +308,7 @@ async fn call(client: Caller, ended: Arc<AtomicBool>, made: Arc<AtomicU64>) -> V
             .safety(Safety::Idempotent)
             .deadline(Duration::from_secs(5))
             .run(|attempt| async move {
-                match number % 20 == 0 && attempt.number == 1 {
+                match number.is_multiple_of(20) && attempt.number == 1 {
                     true => Err(std::io::Error::other("503")),
                     false => Ok(()),
                 }

@@ -28,6 +28,9 @@ const ROLL_KEPT: Duration = Duration::from_secs(3_600);
 /// Events in one answer.
 const READ_AT_ONCE: usize = 500;
 
+/// Of a stream: the id of each, and its fields with their values.
+type Entries = Vec<(String, Vec<(Vec<u8>, Vec<u8>)>)>;
+
 /// See the module. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Board {
@@ -209,7 +212,7 @@ impl Board {
         let from = format!("{}-0", number.saturating_add(1));
         read.arg(self.shared.keys.events()).arg(from).arg("+");
         read.arg("COUNT").arg(READ_AT_ONCE);
-        let all: Vec<(String, Vec<(Vec<u8>, Vec<u8>)>)> = self.command(&read).await?;
+        let all: Entries = self.command(&read).await?;
         let numbered = all.into_iter().filter_map(|(id, mut fields)| {
             let number = id.split('-').next()?.parse().ok()?;
             Some((number, fields.pop()?.1))
@@ -225,7 +228,7 @@ impl Board {
         let mut read = cmd("XREVRANGE");
         read.arg(self.shared.keys.events()).arg("+").arg("-");
         read.arg("COUNT").arg(1);
-        let all: Vec<(String, Vec<(Vec<u8>, Vec<u8>)>)> = self.command(&read).await?;
+        let all: Entries = self.command(&read).await?;
         let newest = all.first().and_then(|(id, _)| id.split('-').next());
         Ok(newest.and_then(|number| number.parse().ok()).unwrap_or(0))
     }
