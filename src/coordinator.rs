@@ -8,7 +8,6 @@ mod candidates;
 mod checked_policy;
 mod checks;
 mod counting;
-pub mod degraded;
 pub mod events;
 mod happened;
 mod history;
@@ -66,7 +65,7 @@ use crate::{
     entropy::Entropy,
     permit::{DependencyId, PermitCodec, Read},
     recording::Recorder,
-    store::{Figures, Run, Seed, Slot, Store, StoreError, by_here},
+    store::{Figures, Seed, Slot, Store, StoreError, by_here},
     telemetry::{Counter, Telemetry},
 };
 
@@ -166,14 +165,12 @@ impl<S: Store> Coordinator<S> {
             priority: inquiry.priority,
         };
         let asked = ask;
-        let mut degraded = false;
         let reach = |slot: &Slot, policy: &Policy| {
             let (floor_from, now) = (context.floor_from(policy), context.now);
             reach_of_ask(policy, &slot.record, &asked, floor_from, now)
         };
         let answer = self
             .transact_under(id, inquiry.key, context.now, reach, |slot| {
-                degraded = slot.notes.run() == Run::Alone;
                 if slot
                     .policy
                     .rate
@@ -207,14 +204,7 @@ impl<S: Store> Coordinator<S> {
             .as_ref()
             .ok()
             .map(|grant| self.permits.write(id, &grant.permit));
-        if degraded {
-            self.telemetry.add(Counter::Degraded);
-        }
-        Ok(Decision {
-            answer,
-            permit,
-            degraded,
-        })
+        Ok(Decision { answer, permit })
     }
 
     /// Takes reports, in order. `sequence` 0: they are not numbered.
@@ -432,7 +422,7 @@ impl<S: Store> Coordinator<S> {
                     if slot.generation != generation {
                         self.refresh(slot, generation)?;
                     }
-                    Ok(self.within_part(slot, now, &mut rule))
+                    Ok(rule(slot))
                 },
             )
             .await

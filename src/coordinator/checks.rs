@@ -32,8 +32,6 @@ pub struct Planned {
     pub verdict: Verdict,
     /// The policy's.
     pub period: Nanos,
-    /// From this replica's memory alone: the shared store is away.
-    pub degraded: bool,
 }
 
 impl<S: Store> Coordinator<S> {
@@ -54,10 +52,8 @@ impl<S: Store> Coordinator<S> {
             ask.checker.instance,
         );
         let context = self.context();
-        let mut degraded = false;
         let planned = self
             .transact(id, ask.key, context.now, by_fleet, |slot| {
-                degraded = slot.notes.run() == Run::Alone;
                 let policy = slot.policy.check.clone()?;
                 let checks = slot.checks_mut();
                 let taken = last.filter(|last| checks.awaits(checker, last.serial));
@@ -65,7 +61,7 @@ impl<S: Store> Coordinator<S> {
                 let plan = check::plan(&policy, checks, checker, last, context.now, context.sample);
                 let verdict = checks.verdict();
                 slot.record.touched = slot.record.touched.max(context.now);
-                if slot.notes.run() != Run::Rehearsal {
+                if slot.notes.run() == Run::Counts {
                     self.count_check(&plan, taken);
                     self.tell_verdict(id, slot, &before, ask.checker, context.now);
                 }
@@ -83,7 +79,6 @@ impl<S: Store> Coordinator<S> {
             permit,
             verdict,
             period,
-            degraded,
         })
     }
 }

@@ -89,8 +89,6 @@ pub enum EventKind {
     CandidateDropped,
     CandidatePromoted,
     CandidateTripped,
-    StoreAway,
-    StoreBack,
 }
 
 /// See the module.

@@ -231,9 +231,7 @@ fn is_trouble(event: &Event) -> bool {
         | EventKind::CandidatePut
         | EventKind::CandidateDropped
         | EventKind::CandidatePromoted
-        | EventKind::CandidateTripped
-        | EventKind::StoreAway
-        | EventKind::StoreBack => false,
+        | EventKind::CandidateTripped => false,
     }
 }
 

@@ -61,8 +61,6 @@ pub struct Decision {
     pub answer: Answer,
     /// Of a grant.
     pub permit: Option<Bytes>,
-    /// From this replica's memory alone: the shared store is away.
-    pub degraded: bool,
 }
 
 /// One thing reported.

@@ -41,7 +41,6 @@ mod sessions;
 mod shared_store;
 mod sizing;
 mod store_contract;
-mod store_faults;
 mod stores;
 mod tallies;
 mod telemetry;

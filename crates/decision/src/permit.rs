@@ -195,8 +195,6 @@ pub enum Facts {
     },
     /// No probe is leased for a time after a restart.
     Quarantine(Nanos),
-    /// No probe is leased before the store that replicas share is looked at again.
-    StoreAway(Nanos),
     Deadline {
         delay: Nanos,
         attempt: Nanos,
@@ -279,12 +277,6 @@ impl fmt::Display for Denial {
             (R::ProbeInProgress, Facts::Quarantine(left)) => {
                 write!(f, "breaker half-open; no probe for {left} after a restart")
             }
-            (R::ProbeInProgress, Facts::StoreAway(left)) => {
-                write!(
-                    f,
-                    "breaker half-open; no probe while the fleet's store does not answer; next look in {left}"
-                )
-            }
             (R::ProbeInProgress, Facts::Probes { out, of }) => {
                 write!(f, "breaker half-open; {out} of {of} probes out")
             }
@@ -308,12 +300,6 @@ impl fmt::Display for Facts {
             Self::Left(left) => write!(f, "{left} left"),
             Self::Probes { out, of } => write!(f, "{out} of {of} probes out"),
             Self::Quarantine(left) => write!(f, "no probe for {left} after a restart"),
-            Self::StoreAway(left) => {
-                write!(
-                    f,
-                    "no probe while the fleet's store does not answer; next look in {left}"
-                )
-            }
             Self::Deadline {
                 delay,
                 attempt,

@@ -5,7 +5,6 @@
 //! everything else is in one allocation (`rare`) that is made on use and freed when it is
 //! empty. It holds no policy and no name; those are shared or kept beside it.
 
-mod alone;
 mod bytes;
 mod plans;
 mod rare;
@@ -13,10 +12,7 @@ mod replica;
 
 pub(crate) use self::bytes::part;
 use self::rare::Rare;
-pub use self::{
-    alone::Arrived,
-    replica::{Summary, TOLD_MAX},
-};
+pub use self::replica::{Summary, TOLD_MAX};
 use crate::{
     Nanos, Policy, Time,
     breaker::{Breaker, Cause, Ended, Phase, Trips, Verdict},

@@ -11,7 +11,7 @@ use crate::{
     evidence::Heard,
     permit::{Outcome, OutcomeKind, Permit, Reported},
     record::Context,
-    tickets::{Ticket, Tickets},
+    tickets::Ticket,
     window::Counts,
 };
 
@@ -83,8 +83,6 @@ pub(crate) fn take_report(
         return Reported::Expired;
     }
     match record.ticket(permit.serial) {
-        // A replica gave it out while it was alone, and only that one knew of it.
-        Ticket::Unknown if Tickets::is_of_one(permit.serial) => return Reported::StaleEpoch,
         Ticket::Unknown => return Reported::Unknown,
         Ticket::Reported | Ticket::Followed => return Reported::Duplicate,
         Ticket::Unreported => {}
@@ -100,10 +98,6 @@ pub(crate) fn take_report(
         | OutcomeKind::Cancelled => record.report_ticket(permit),
     }
     record.give_back(permit, now);
-    if record.note_report(permit, outcome, reporter, now) {
-        // A verdict about the fleet's probe is for when the fleet is known again.
-        return Reported::Ok;
-    }
     let held_lease = record.breaker.end_lease(permit.serial, now);
     if permit.epoch != record.breaker.epoch {
         return Reported::StaleEpoch;
@@ -126,7 +120,6 @@ pub fn tally(
     if tally.epoch != record.breaker.epoch {
         return Reported::StaleEpoch;
     }
-    record.note_tally(tally, reporter, now);
     record.gather(reporter, tally);
     take_tally(policy, record, tally, reporter, now);
     Reported::Ok

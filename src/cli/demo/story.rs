@@ -183,9 +183,7 @@ impl Story {
             | EventKind::CandidatePut
             | EventKind::CandidateDropped
             | EventKind::CandidatePromoted
-            | EventKind::CandidateTripped
-            | EventKind::StoreAway
-            | EventKind::StoreBack => {
+            | EventKind::CandidateTripped => {
                 let what = words::event(event.kind);
                 (Tone::Neutral, format!("{what}: {detail}"))
             }

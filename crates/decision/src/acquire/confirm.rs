@@ -40,7 +40,9 @@ pub(super) fn confirm(
             record.give_back(&permit, now);
             end(record, &permit, context);
             if permit.retry > 0 || permit.kind == PermitKind::Hedge {
-                record.refund(&policy.budget, ask.caller, permit.issued, now);
+                record
+                    .budget
+                    .refund(&policy.budget, ask.caller, permit.issued, now);
             }
             Err(denial)
         }

@@ -26,8 +26,6 @@ pub enum Reach {
     Fleet,
     /// The permit is of a state that has not been told here: it is asked for first.
     Behind,
-    /// What is not done without the store: what operators do.
-    Store,
 }
 
 /// For a question. `floor_from`: as in [`Context::floor_from`](crate::Context::floor_from).
