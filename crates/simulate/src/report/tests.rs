@@ -102,7 +102,8 @@ fn values(page: &str, heading: &str) -> Vec<f64> {
 
 #[test]
 fn no_string_of_a_scenario_becomes_markup() {
-    let page = html(&results(), FROM, &[]);
+    let again = ["holdoff", "simulate", "--scenario", HOSTILE].map(str::to_owned);
+    let page = html(&results(), FROM, &again);
     for raw in [
         "<script",
         "<img",
