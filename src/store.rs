@@ -246,6 +246,11 @@ pub fn by_fleet(_: &Slot) -> Reach {
     Reach::Fleet
 }
 
+/// Who is asked before an operator's order is looked at: another replica may have changed it unheard.
+pub fn by_store(_: &Slot) -> Reach {
+    Reach::Behind
+}
+
 /// Who has to agree to what is only read.
 pub fn by_here(_: &Slot) -> Reach {
     Reach::Here

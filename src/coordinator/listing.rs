@@ -7,7 +7,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use holdoff_decision::{
-    Nanos, Policy, Record, State, Time,
+    Nanos, Policy, Reach, Record, State, Time,
     check::{Checks, Summary},
     record::{Context, Override, Sample},
     view::{View, view},
@@ -140,6 +140,15 @@ impl<S: Store> Coordinator<S> {
     }
 
     pub(super) async fn show(&self, key: Key<'_>) -> Result<Shown, Refusal> {
+        self.show_by(key, by_here).await
+    }
+
+    /// As [`Self::show`]; `reach` says who is asked.
+    pub(super) async fn show_by(
+        &self,
+        key: Key<'_>,
+        reach: impl Fn(&Slot) -> Reach + Send,
+    ) -> Result<Shown, Refusal> {
         let context = self.reading();
         let seen = self
             .store
@@ -147,7 +156,7 @@ impl<S: Store> Coordinator<S> {
                 self.id(key),
                 key.namespace,
                 |_| Err(StoreError::Unknown),
-                by_here,
+                reach,
                 |slot| {
                     self.renew(slot);
                     shown(slot, &context)

@@ -19,7 +19,7 @@ use crate::{
     durable::{self, AuditEntry, AuditRecord, Change, DurableError, StoredPolicy, TimeLeft},
     permit::DependencyId,
     policy::{EntryView, Explained, Finding, Overlay, watch::Reading},
-    store::{Slot, Store, StoreError, by_fleet, by_here},
+    store::{Slot, Store, StoreError, by_fleet, by_here, by_store},
     telemetry::{Counter, Refused, Timed},
 };
 
@@ -97,7 +97,7 @@ impl<S: Store> Coordinator<S> {
     /// [`Refusal::NothingToClear`] where there is none.
     pub async fn clear_override(&self, key: Key<'_>, actor: Actor<'_>) -> Result<Shown, Refusal> {
         let _one_at_a_time = self.ordering(self.id(key)).await;
-        if self.show(key).await?.order.is_none() {
+        if self.show_by(key, by_store).await?.order.is_none() {
             return Err(nothing(key, "override"));
         }
         let change = Change::ClearOverride(durable_key(key));
@@ -123,7 +123,7 @@ impl<S: Store> Coordinator<S> {
     /// # Errors
     /// Where there is no such dependency, or it could not be recorded.
     pub async fn reset(&self, key: Key<'_>, actor: Actor<'_>) -> Result<Shown, Refusal> {
-        self.show(key).await?;
+        self.show_by(key, by_store).await?;
         let change = Change::ForgetBreaker(durable_key(key));
         self.commit(
             change,
@@ -147,7 +147,8 @@ impl<S: Store> Coordinator<S> {
     /// # Errors
     /// [`Refusal::NothingToClear`] where there is none.
     pub async fn clear_hold(&self, key: Key<'_>, actor: Actor<'_>) -> Result<Shown, Refusal> {
-        if self.show(key).await?.view.held_for.is_none() {
+        let seen = self.show_by(key, by_store).await?;
+        if seen.view.held_for.is_none() {
             return Err(nothing(key, "hold"));
         }
         let change = Change::ForgetHold(durable_key(key));

@@ -24,7 +24,7 @@ use crate::{
 pub enum Reach {
     Here,
     Fleet,
-    /// The permit is of a state that has not been told here: it is asked for first.
+    /// It is about a state that may not have been told here: that is asked for first.
     Behind,
 }
 
