@@ -4,7 +4,7 @@
 //! What is waited for is a message that arrives.
 
 use std::{
-    io::{BufRead, BufReader, Read},
+    io::{BufReader, Read},
     net::TcpListener,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -29,7 +29,10 @@ use opentelemetry_proto::tonic::{
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status};
 
-use crate::{harness::*, process::BINARY};
+use crate::{
+    harness::*,
+    process::{BINARY, LISTENS, said},
+};
 
 /// Far longer than a batch takes on a busy machine.
 const WITHIN: Duration = Duration::from_secs(30);
@@ -141,11 +144,8 @@ impl Serving {
             .env("RUST_LOG", "info");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
-        said.read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("holdoff: gRPC on ");
-        let url = format!("http://{}", address.expect("it says where it listens"));
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let url = format!("http://{}", said(&mut out, LISTENS, String::new));
         Self { child, url }
     }
 

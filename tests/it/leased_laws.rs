@@ -8,15 +8,12 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, UNIX_EPOCH},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use holdoff::{
-    clock::Clock,
-    coordinator::{Caller, Coordinator, Decision, Entry, Made, Parts, Subject},
-    durable::{Durable, PermitKey, Start},
-    entropy::Entropy,
+    coordinator::{Caller, Coordinator, Decision, Entry, Made, Subject},
     store::{RedisStore, redis::Decisions},
 };
 use holdoff_decision::{
@@ -26,9 +23,9 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::task::JoinSet;
 
 use crate::{
-    harness::{ORIGIN, source},
+    harness::ORIGIN,
     shared_store::inquiry,
-    stores::{Make, Server, connect_at},
+    stores::{Make, Server, connect_at, coordinate},
 };
 
 const REPLICAS: usize = 4;
@@ -480,21 +477,7 @@ async fn carry_out(on: &Replica, dependency: &str, act: &Act) -> Ended {
 async fn replica(server: &Server, clock: &Arc<AtomicU64>) -> Replica {
     let apart = Duration::from_millis(2);
     let store = connect_at(clock, &server.url(), Decisions::Leased, apart).await;
-    let mut opened = Durable::in_memory(Start {
-        wall_now: UNIX_EPOCH,
-        fresh_permit_key: PermitKey(store.permit_key()),
-    });
-    opened.state.boot = 1;
-    let parts = Parts {
-        clock: Clock::Fleet(store.clock()),
-        store,
-        entropy: Entropy::System,
-        opened,
-    };
-    let begun = Coordinator::start(parts, vec![source(POLICIES)]).await;
-    let coordinator = Arc::new(begun.expect("the policies are valid").coordinator);
-    coordinator.follow_store();
-    coordinator
+    coordinate(store, POLICIES).await
 }
 
 #[allow(clippy::disallowed_methods, reason = "real messages take real time")]

@@ -3,24 +3,18 @@
 
 use std::{
     sync::Arc,
-    time::{Duration, Instant, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use holdoff::{
-    clock::Clock,
-    coordinator::{Caller, Coordinator, Decision, Entry, Inquiry, Key, Made, Parts, Subject},
-    durable::{Durable, PermitKey, Start},
-    entropy::Entropy,
+    coordinator::{Caller, Coordinator, Decision, Entry, Inquiry, Key, Made, Subject},
     store::{RedisStore, redis::Decisions},
 };
 use holdoff_decision::{
     DenialReason, Nanos, Outcome, OutcomeKind, Priority, Reported, State, Tally, Time,
 };
 
-use crate::{
-    harness::source,
-    stores::{Cluster, Make, Server, connect_with},
-};
+use crate::stores::{Cluster, Make, Server, connect_with, coordinate};
 
 const FAIL: Outcome = Outcome::of(OutcomeKind::Failure);
 const OK: Outcome = Outcome::of(OutcomeKind::Success);
@@ -79,25 +73,7 @@ async fn trip(on: &Replica, dependency: &str) {
 }
 
 async fn replica(url: &str) -> Replica {
-    let store = connect_with(url, Decisions::Leased).await;
-    let key = PermitKey(store.permit_key());
-    let clock = Clock::Fleet(store.clock());
-    let now = Nanos(clock.now().0);
-    let mut opened = Durable::in_memory(Start {
-        wall_now: UNIX_EPOCH + Duration::from_nanos(now.0),
-        fresh_permit_key: key,
-    });
-    opened.state.boot = 1;
-    let parts = Parts {
-        store,
-        clock,
-        entropy: Entropy::System,
-        opened,
-    };
-    let begun = Coordinator::start(parts, vec![source(POLICIES)]).await;
-    let coordinator = Arc::new(begun.expect("the policies are valid").coordinator);
-    coordinator.follow_store();
-    coordinator
+    coordinate(connect_with(url, Decisions::Leased).await, POLICIES).await
 }
 
 #[allow(clippy::disallowed_methods, reason = "what is tested takes real time")]

@@ -38,6 +38,18 @@ pub fn serve(arguments: &[&str]) -> Command {
     command
 }
 
+/// With what a service begins the line that says where it listens.
+pub const LISTENS: &str = "holdoff: gRPC on ";
+
+/// The rest of the next line, which begins with `what`. Where it does not, the test ends with the
+/// service's log.
+pub fn said(out: &mut impl BufRead, what: &str, log: impl FnOnce() -> String) -> String {
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    let said = line.trim().strip_prefix(what).map(str::to_owned);
+    said.unwrap_or_else(|| panic!("it says {line:?} and not {what:?}: {}", log()))
+}
+
 /// A service that runs until it is killed, at the latest when it is dropped.
 pub struct Running {
     child: Child,
@@ -68,14 +80,8 @@ impl Running {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        let address = line
-            .trim()
-            .strip_prefix("holdoff: gRPC on ")
-            .expect("it says where it listens");
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let address = said(&mut out, LISTENS, String::new);
         let url = format!("http://{address}");
         Self { child, url }
     }
@@ -572,17 +578,9 @@ async fn health_and_metrics_are_served_over_http_and_sigterm_ends_it_in_order() 
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut says = |what: &str| {
-        lines
-            .next()
-            .unwrap()
-            .unwrap()
-            .strip_prefix(what)
-            .unwrap()
-            .to_owned()
-    };
-    let (grpc, at) = (says("holdoff: gRPC on "), says("holdoff: HTTP on "));
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut says = |what: &str| said(&mut out, what, String::new);
+    let (grpc, at) = (says(LISTENS), says("holdoff: HTTP on "));
     let running = Running {
         child,
         url: format!("http://{grpc}"),

@@ -2,7 +2,7 @@
 //! and all are restarted in turn while clients call. Real time, since processes are what is tested.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::BufReader,
     process::{Child, Command, Stdio},
     sync::{
         Arc,
@@ -22,7 +22,7 @@ use holdoff_client::{
 use crate::{
     harness::*,
     overrides::forced,
-    process::serve,
+    process::{LISTENS, said, serve},
     stores::{Make, Server},
 };
 
@@ -60,16 +60,18 @@ impl Process {
             .stderr(log.reopen().unwrap())
             .spawn()
             .unwrap();
-        let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
-        let Some(listen) = line.trim().strip_prefix("holdoff: gRPC on ") else {
-            let _ = child.kill();
-            let _ = child.wait();
-            panic!("{line:?}: {}", std::fs::read_to_string(log.path()).unwrap());
+        let mut this = Self {
+            child,
+            listen: String::new(),
+            log,
         };
-        let listen = listen.to_owned();
-        Self { child, listen, log }
+        this.listen = said(&mut out, LISTENS, || this.logged());
+        this
+    }
+
+    fn logged(&self) -> String {
+        std::fs::read_to_string(self.log.path()).unwrap()
     }
 
     fn url(&self) -> String {
@@ -92,7 +94,7 @@ impl Process {
             assert!(begun.elapsed() < PATIENCE, "it does not end");
             pause(10).await;
         };
-        let log = std::fs::read_to_string(self.log.path()).unwrap();
+        let log = self.logged();
         assert!(status.success(), "{status}: {log}");
         log
     }

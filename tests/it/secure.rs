@@ -5,7 +5,7 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read},
+    io::{BufReader, Read},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -28,7 +28,7 @@ use tonic::{
 
 use crate::{
     harness::{PATIENCE, first},
-    process::{BINARY, serve, written},
+    process::{BINARY, LISTENS, said, serve, written},
 };
 
 type Coordinator =
@@ -117,13 +117,8 @@ impl Secure {
             .stderr(fs::File::create(&log).unwrap());
         let mut child = command.spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut line = |before: &str| {
-            let mut line = String::new();
-            out.read_line(&mut line).unwrap();
-            let at = line.trim().strip_prefix(before).map(str::to_owned);
-            at.unwrap_or_else(|| panic!("{line}: {}", fs::read_to_string(&log).unwrap()))
-        };
-        let (grpc, http) = (line("holdoff: gRPC on "), line("holdoff: HTTP on "));
+        let mut says = |what| said(&mut out, what, || fs::read_to_string(&log).unwrap());
+        let (grpc, http) = (says(LISTENS), says("holdoff: HTTP on "));
         Self {
             child,
             grpc,

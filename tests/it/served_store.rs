@@ -2,7 +2,7 @@
 //! password; and what it says where there is no store.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::BufReader,
     process::{Child, Command, Stdio},
 };
 
@@ -10,6 +10,7 @@ use holdoff_client::proto::{AcquireRequest, Caller, acquire_response::Verdict};
 
 use crate::{
     harness::Client,
+    process::{LISTENS, said},
     stores::{Cluster, Make, Server},
 };
 
@@ -38,16 +39,14 @@ impl Served {
             .stderr(log.reopen().unwrap())
             .spawn()
             .unwrap();
-        let mut line = String::new();
         let mut out = BufReader::new(child.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
-        let Some(address) = line.trim().strip_prefix("holdoff: gRPC on ") else {
-            let _ = child.kill();
-            let _ = child.wait();
-            panic!("{line:?}: {}", std::fs::read_to_string(log.path()).unwrap());
+        let mut this = Self {
+            child,
+            url: String::new(),
+            log,
         };
-        let url = format!("http://{address}");
-        Self { child, url, log }
+        this.url = format!("http://{}", said(&mut out, LISTENS, || this.logged()));
+        this
     }
 
     async fn ask(&self, dependency: &str) -> Verdict {
@@ -68,11 +67,15 @@ impl Served {
             .expect("an answer has a verdict")
     }
 
+    fn logged(&self) -> String {
+        std::fs::read_to_string(self.log.path()).unwrap()
+    }
+
     /// Ends it and gives all it has logged.
     fn end(mut self) -> String {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        std::fs::read_to_string(self.log.path()).unwrap()
+        self.logged()
     }
 }
 

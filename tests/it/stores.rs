@@ -10,10 +10,15 @@ use std::{
 };
 
 use holdoff::{
-    clock::FleetClock,
+    clock::{Clock, FleetClock, to_wall},
+    coordinator::{Coordinator, Parts},
+    durable::{Durable, PermitKey, Start},
+    entropy::Entropy,
     store::redis::{Address, Decisions, RedisStore, Timing},
 };
 use tempfile::TempDir;
+
+use crate::harness::source;
 
 /// Machines that run tests are busy; what is tested of deadlines sets its own.
 pub const PATIENT: Timing = Timing {
@@ -247,6 +252,26 @@ pub async fn connect_at(
     let clock = FleetClock::common(Arc::clone(time));
     let store = RedisStore::connect_by(clock, &address, timing, decisions, rand::random()).await;
     store.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A coordinator over `store`, in its first run, that follows what others change.
+pub async fn coordinate(store: RedisStore, policies: &str) -> Arc<Coordinator<RedisStore>> {
+    let clock = Clock::Fleet(store.clock());
+    let mut opened = Durable::in_memory(Start {
+        wall_now: to_wall(clock.now()),
+        fresh_permit_key: PermitKey(store.permit_key()),
+    });
+    opened.state.boot = 1;
+    let parts = Parts {
+        store,
+        clock,
+        entropy: Entropy::System,
+        opened,
+    };
+    let begun = Coordinator::start(parts, vec![source(policies)]).await;
+    let coordinator = Arc::new(begun.expect("the policies are valid").coordinator);
+    coordinator.follow_store();
+    coordinator
 }
 
 fn free_port() -> u16 {
