@@ -73,6 +73,8 @@ impl<S: Store> Coordinator<S> {
         let context = self.context();
         let instance = watcher.instance();
         let clients = self.watchers.followers(id).max(1);
+        // Those of another replica are not counted here: each divides its part of the floor.
+        let clients = clients.saturating_mul(self.replicas_known());
         self.store
             .transact(
                 id,

@@ -108,6 +108,11 @@ impl<S: Store> Coordinator<S> {
         all
     }
 
+    /// How many share the store, as of the last look; silent ones for a minute.
+    pub(super) fn replicas_known(&self) -> u32 {
+        u32::try_from(self.seen().len().max(1)).unwrap_or(u32::MAX)
+    }
+
     fn replica_here(&self) -> Replica {
         let introduced = self.replicas.about.get().cloned();
         let (about, since) = introduced.unwrap_or_else(|| (About::default(), self.clock.wall()));

@@ -600,3 +600,31 @@ async fn every_key_of_the_board_has_a_lifetime_and_a_bound() {
     let text = refused.expect("a mebibyte is the most").to_string();
     assert!(text.contains("1048576"), "{text}");
 }
+
+/// The floor of the budget is one for the fleet, also while its clients are alone.
+#[tokio::test]
+async fn the_offline_allowances_of_all_replicas_add_up_to_one_floor() {
+    let server = Server::start(Make::Redis, &[]);
+    let all = [
+        replica(&server, Decisions::Leased).await,
+        replica(&server, Decisions::Leased).await,
+    ];
+    let mut parts = 0.0;
+    for (replica, clients) in all.iter().zip([1, 3]) {
+        let knows = async || replica.replicas().await.len() == all.len();
+        until("it knows the other", knows).await;
+        let mut told = Vec::new();
+        for _ in 0..clients {
+            let watcher = replica.subscriber();
+            replica.subscribe(&watcher, key("payments")).await.unwrap();
+            told.push(watcher);
+        }
+        for watcher in &told {
+            let news = watcher.changed().await.unwrap();
+            let (id, _) = news.into_iter().next().unwrap();
+            let pushed = replica.pushed(id, watcher).await.unwrap();
+            parts += 1.0 / f64::from(pushed.clients);
+        }
+    }
+    assert!((parts - 1.0).abs() < 1e-9, "{parts} floors");
+}

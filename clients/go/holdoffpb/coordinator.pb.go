@@ -2583,8 +2583,9 @@ type OfflineAllowance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the budget's floor: retries a second on top of `ClientPolicy.budget_ratio`.
 	RetriesPerSecond float64 `protobuf:"fixed64,1,opt,name=retries_per_second,json=retriesPerSecond,proto3" json:"retries_per_second,omitempty"`
-	// Clients that share it. Above 5,000, a client holds its first question after a failure
-	// back for a part of a second, so that not all ask at once.
+	// Clients that share it; over a shared store those of one replica times the replicas. Above
+	// 5,000, a client holds its first question after a failure back for a part of a second, so
+	// that not all ask at once.
 	KnownClients  uint32 `protobuf:"varint,2,opt,name=known_clients,json=knownClients,proto3" json:"known_clients,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

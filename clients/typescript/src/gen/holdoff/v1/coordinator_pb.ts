@@ -1091,8 +1091,9 @@ export type OfflineAllowance = Message<"holdoff.v1.OfflineAllowance"> & {
   retriesPerSecond: number;
 
   /**
-   * Clients that share it. Above 5,000, a client holds its first question after a failure
-   * back for a part of a second, so that not all ask at once.
+   * Clients that share it; over a shared store those of one replica times the replicas. Above
+   * 5,000, a client holds its first question after a failure back for a part of a second, so
+   * that not all ask at once.
    *
    * @generated from field: uint32 known_clients = 2;
    */
