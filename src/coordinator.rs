@@ -8,6 +8,7 @@ mod candidates;
 mod checked_policy;
 mod checks;
 mod counting;
+pub mod degraded;
 pub mod events;
 mod happened;
 mod history;
@@ -37,8 +38,8 @@ use std::sync::{
 };
 
 use holdoff_decision::{
-    Ask, Context, Policy, Reach, Record, Reported, Restart, Time, acquire, reach_of_ask,
-    reach_of_report, reach_of_tally, report, tally,
+    Ask, Context, MadeUnder, Policy, Question, Reach, Record, Reported, Restart, Time, acquire,
+    reach_of_ask, reach_of_report, reach_of_tally, report, tally,
 };
 
 pub use candidates::{Compared, Tried};
@@ -65,7 +66,7 @@ use crate::{
     entropy::Entropy,
     permit::{DependencyId, PermitCodec, Read},
     recording::Recorder,
-    store::{Figures, Seed, Slot, Store, StoreError, by_here},
+    store::{Figures, Run, Seed, Slot, Store, StoreError, by_here},
     telemetry::{Counter, Telemetry},
 };
 
@@ -165,12 +166,14 @@ impl<S: Store> Coordinator<S> {
             priority: inquiry.priority,
         };
         let asked = ask;
+        let mut degraded = false;
         let reach = |slot: &Slot, policy: &Policy| {
             let (floor_from, now) = (context.floor_from(policy), context.now);
             reach_of_ask(policy, &slot.record, &asked, floor_from, now)
         };
-        let answer = self
+        let mut answer = self
             .transact_under(id, inquiry.key, context.now, reach, |slot| {
+                degraded = slot.notes.run() == Run::Alone;
                 if slot
                     .policy
                     .rate
@@ -196,6 +199,11 @@ impl<S: Store> Coordinator<S> {
                 answer
             })
             .await?;
+        if let Question::Retry { previous, .. } = &ask.question
+            && let MadeUnder::Permit(permit) = &previous.made_under
+        {
+            answer.previous = answer.previous.map(|reported| permit.told(reported));
+        }
         self.count_answer(&answer, &ask);
         self.traffic
             .answered(id, ask.caller, inquiry, &answer, context.now);
@@ -204,7 +212,14 @@ impl<S: Store> Coordinator<S> {
             .as_ref()
             .ok()
             .map(|grant| self.permits.write(id, &grant.permit));
-        Ok(Decision { answer, permit })
+        if degraded {
+            self.telemetry.add(Counter::Degraded);
+        }
+        Ok(Decision {
+            answer,
+            permit,
+            degraded,
+        })
     }
 
     /// Takes reports, in order. `sequence` 0: they are not numbered.
@@ -349,6 +364,7 @@ impl<S: Store> Coordinator<S> {
             .await;
         match taken {
             Ok(reported) => {
+                let reported = permit.told(reported);
                 self.traffic
                     .ended(id, reporter, caller, outcome, reported, context.now);
                 Ok(reported)
@@ -382,16 +398,16 @@ impl<S: Store> Coordinator<S> {
 
     /// Applies `rule` to the record of `key`, made where there is none, under its present
     /// policy.
-    async fn transact<R: Send>(
+    fn transact<R: Send>(
         &self,
         id: DependencyId,
         key: Key<'_>,
         now: Time,
         reach: impl Fn(&Slot) -> Reach + Send,
         rule: impl FnMut(&mut Slot) -> R + Send,
-    ) -> Result<R, Refusal> {
+    ) -> impl Future<Output = Result<R, Refusal>> + Send {
         let reach = move |slot: &Slot, _: &Policy| reach(slot);
-        self.transact_under(id, key, now, reach, rule).await
+        self.transact_under(id, key, now, reach, rule)
     }
 
     /// As [`Self::transact`]; `reach` is told the policy that the rule will go by.
@@ -422,7 +438,7 @@ impl<S: Store> Coordinator<S> {
                     if slot.generation != generation {
                         self.refresh(slot, generation)?;
                     }
-                    Ok(rule(slot))
+                    Ok(self.within_part(slot, now, &mut rule))
                 },
             )
             .await

@@ -447,6 +447,7 @@ async fn until_stopped<S: Store>(
         () = coordinator.follow_replicas() => {}
         () = coordinator.end_overrides() => {}
         () = coordinator.drop_idle() => {}
+        () = coordinator.tell_standing() => {}
         () = look_through_audit(coordinator) => {}
         served = serve_http => served?,
         () = asked => {}

@@ -39,9 +39,10 @@ pub struct Notes(u32);
 impl Notes {
     const REHEARSAL: u32 = 1;
     const IN_PLACE: u32 = 2;
-    const DENIAL: u32 = 4;
+    const ALONE: u32 = 4;
+    const DENIAL: u32 = 8;
 
-    /// Questions denied since the slot was made; it begins again at 2^30, as counters may.
+    /// Questions denied since the slot was made; it begins again at 2^29, as counters may.
     pub fn denials(self) -> u32 {
         self.0 / Self::DENIAL
     }
@@ -55,6 +56,8 @@ impl Notes {
             Run::Rehearsal
         } else if self.0 & Self::IN_PLACE != 0 {
             Run::InPlace
+        } else if self.0 & Self::ALONE != 0 {
+            Run::Alone
         } else {
             Run::Counts
         }
@@ -65,8 +68,9 @@ impl Notes {
             Run::Counts => 0,
             Run::Rehearsal => Self::REHEARSAL,
             Run::InPlace => Self::IN_PLACE,
+            Run::Alone => Self::ALONE,
         };
-        self.0 = self.0 & !(Self::REHEARSAL | Self::IN_PLACE) | run;
+        self.0 = self.0 & !(Self::REHEARSAL | Self::IN_PLACE | Self::ALONE) | run;
     }
 }
 
@@ -79,6 +83,8 @@ pub enum Run {
     /// It counts, but a trip is told only when the fleet has it: another replica may have been
     /// faster.
     InPlace,
+    /// As [`Self::InPlace`], and nothing is known of the other replicas: the store is away.
+    Alone,
 }
 
 /// What only some dependencies have beside their record: allocated on use.
@@ -241,19 +247,29 @@ impl std::fmt::Debug for Told {
     }
 }
 
-/// Who has to agree to what is done by an operator, or is planned for all: whatever the record is.
+/// Who has to agree to what is planned for all, whatever the record is.
 pub fn by_fleet(_: &Slot) -> Reach {
     Reach::Fleet
 }
 
-/// Who is asked before an operator's order is looked at: another replica may have changed it unheard.
+/// Who has to agree to what an operator does: what another replica changed unheard is asked for
+/// first, and without the store it is not done.
 pub fn by_store(_: &Slot) -> Reach {
-    Reach::Behind
+    Reach::Store
 }
 
 /// Who has to agree to what is only read.
 pub fn by_here(_: &Slot) -> Reach {
     Reach::Here
+}
+
+/// A shared store as this replica sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// It does not answer, or takes no writes: decisions are made alone.
+    pub is_away: bool,
+    /// That share it, as was known last; at least 1.
+    pub replicas: u32,
 }
 
 /// Holds the records. See the module.
@@ -268,7 +284,8 @@ pub trait Store: Send + Sync + 'static {
     /// with the next.
     ///
     /// `reach` says who has to agree; where a store is shared it may be decided
-    /// [in place](Run::InPlace) what needs no other replica.
+    /// [in place](Run::InPlace) what needs no other replica. While a shared store is away, all
+    /// but [`Reach::Store`] is decided [alone](Run::Alone) where this replica has a copy.
     ///
     /// # Errors
     /// What `seed` says, or that there is no room. The store is then unchanged.
@@ -296,6 +313,18 @@ pub trait Store: Send + Sync + 'static {
         now: Time,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
+    /// How this store stands, where it is shared; `None`: it is in memory.
+    fn standing(&self) -> Option<Standing> {
+        None
+    }
+
+    /// Makes sure that a store that is shared takes writes now.
+    ///
+    /// # Errors
+    /// It does not.
+    fn confirm(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        async { Ok(()) }
+    }
     /// Says what became of the report of a number that [`Self::note_sequence`] has noted: one that
     /// was not taken may be sent again.
     fn end_sequence(&self, instance: u64, sequence: u64, ended: Numbered);

@@ -326,7 +326,7 @@ impl<S: Store> Coordinator<S> {
             };
             let (namespace, name) = (key.namespace.to_string(), key.name.to_string());
             let actor = Actor { owner, reason: why };
-            let kept = self.commit(change.clone(), TAKEN, &namespace, &name, actor, what);
+            let kept = self.write_down(change.clone(), TAKEN, &namespace, &name, actor, what);
             if let Err(refusal) = kept.await {
                 tracing::warn!("what another replica has put is not kept here: {refusal}");
             }

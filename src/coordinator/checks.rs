@@ -32,6 +32,8 @@ pub struct Planned {
     pub verdict: Verdict,
     /// The policy's.
     pub period: Nanos,
+    /// From this replica's memory alone: the shared store is away.
+    pub degraded: bool,
 }
 
 impl<S: Store> Coordinator<S> {
@@ -52,8 +54,10 @@ impl<S: Store> Coordinator<S> {
             ask.checker.instance,
         );
         let context = self.context();
+        let mut degraded = false;
         let planned = self
             .transact(id, ask.key, context.now, by_fleet, |slot| {
+                degraded = slot.notes.run() == Run::Alone;
                 let policy = slot.policy.check.clone()?;
                 let checks = slot.checks_mut();
                 let taken = last.filter(|last| checks.awaits(checker, last.serial));
@@ -61,7 +65,7 @@ impl<S: Store> Coordinator<S> {
                 let plan = check::plan(&policy, checks, checker, last, context.now, context.sample);
                 let verdict = checks.verdict();
                 slot.record.touched = slot.record.touched.max(context.now);
-                if slot.notes.run() == Run::Counts {
+                if slot.notes.run() != Run::Rehearsal {
                     self.count_check(&plan, taken);
                     self.tell_verdict(id, slot, &before, ask.checker, context.now);
                 }
@@ -79,6 +83,7 @@ impl<S: Store> Coordinator<S> {
             permit,
             verdict,
             period,
+            degraded,
         })
     }
 }

@@ -89,6 +89,8 @@ pub enum EventKind {
     CandidateDropped,
     CandidatePromoted,
     CandidateTripped,
+    StoreAway,
+    StoreBack,
 }
 
 /// See the module.

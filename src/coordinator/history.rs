@@ -231,7 +231,9 @@ fn is_trouble(event: &Event) -> bool {
         | EventKind::CandidatePut
         | EventKind::CandidateDropped
         | EventKind::CandidatePromoted
-        | EventKind::CandidateTripped => false,
+        | EventKind::CandidateTripped
+        | EventKind::StoreAway
+        | EventKind::StoreBack => false,
     }
 }
 

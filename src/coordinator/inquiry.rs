@@ -61,6 +61,8 @@ pub struct Decision {
     pub answer: Answer,
     /// Of a grant.
     pub permit: Option<Bytes>,
+    /// From this replica's memory alone: the shared store is away.
+    pub degraded: bool,
 }
 
 /// One thing reported.

@@ -19,7 +19,7 @@ use crate::{
     durable::{self, AuditEntry, AuditRecord, Change, DurableError, StoredPolicy, TimeLeft},
     permit::DependencyId,
     policy::{EntryView, Explained, Finding, Overlay, watch::Reading},
-    store::{Slot, Store, StoreError, by_fleet, by_here, by_store},
+    store::{Slot, Store, StoreError, by_store},
     telemetry::{Counter, Refused, Timed},
 };
 
@@ -41,7 +41,7 @@ impl<S: Store> Coordinator<S> {
         let id = self.id(key);
         let _one_at_a_time = self.ordering(id).await;
         // A dependency that may not appear is refused before anything is written.
-        self.transact(id, key, self.clock.now(), by_here, |_| ())
+        self.transact(id, key, self.clock.now(), by_store, |_| ())
             .await?;
         let wall = self.clock.wall();
         let kept = durable::Override {
@@ -82,7 +82,7 @@ impl<S: Store> Coordinator<S> {
             expires: expires_in.map(|left| now + left),
         };
         self.note_expiry(order.expires, id);
-        self.transact(id, key, now, by_fleet, |slot| {
+        self.transact(id, key, now, by_store, |slot| {
             self.observed_order(id, slot, Ordered::Forced(&order), now);
             operate::set_override(&mut slot.record, order.clone(), now);
             self.tell_changes(id, slot, Who::Operator(actor), now);
@@ -328,7 +328,7 @@ impl<S: Store> Coordinator<S> {
                 id,
                 key.namespace,
                 |_| Err(StoreError::Unknown),
-                by_fleet,
+                by_store,
                 |slot| {
                     change(slot, now);
                     self.tell_changes(id, slot, Who::Operator(actor), now);
@@ -343,6 +343,26 @@ impl<S: Store> Coordinator<S> {
     }
 
     pub(super) async fn commit(
+        &self,
+        change: Change,
+        action: &str,
+        namespace: &str,
+        name: &str,
+        actor: Actor<'_>,
+        what: &str,
+    ) -> Result<(), Refusal> {
+        if let Err(away) = self.store.confirm().await {
+            // What cannot take effect is not written down either.
+            self.telemetry
+                .add(Counter::Refused(Refused::StoreUnavailable));
+            return Err(Refusal::Store(away));
+        }
+        self.write_down(change, action, namespace, name, actor, what)
+            .await
+    }
+
+    /// As [`Self::commit`], of what is so already.
+    pub(super) async fn write_down(
         &self,
         change: Change,
         action: &str,

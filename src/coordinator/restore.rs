@@ -23,7 +23,7 @@ use crate::{
     entropy::Entropy,
     permit::PermitCodec,
     policy::{Finding, Source},
-    store::{Store, by_fleet},
+    store::{Store, by_store},
 };
 
 /// What a coordinator is made of.
@@ -202,7 +202,7 @@ impl<S: Store> Coordinator<S> {
             dependency: &key.name,
         };
         let id = self.id(key);
-        self.transact(id, key, now, by_fleet, |slot| {
+        self.transact(id, key, now, by_store, |slot| {
             change(&mut slot.record);
             // A candidate begins beside what was restored, with the next that happens.
             slot.put_shadow(None);

@@ -25,6 +25,11 @@ impl<S: Store> Coordinator<S> {
     }
 
     fn tell_news(&self, id: DependencyId, slot: &mut Slot) {
+        if slot.record.is_unshared() {
+            // It is told when it is the fleet's; who follows it here goes by it now.
+            self.watchers.changed(id, &slot.name);
+            return;
+        }
         let now = self.clock.now();
         let held = Some(slot.record.held_until()).filter(|until| now < *until);
         self.note_expiry(held, id);
@@ -39,7 +44,7 @@ impl<S: Store> Coordinator<S> {
         let waits = match slot.notes.run() {
             Run::Rehearsal => true,
             // It is told when it is the fleet's.
-            Run::InPlace => slot.record.is_unshared(),
+            Run::InPlace | Run::Alone => slot.record.is_unshared(),
             Run::Counts => false,
         };
         if waits || !slot.record.has_changes() {

@@ -160,6 +160,7 @@ fn beat<S: Store>(dashboard: &Dashboard<S>) -> Bytes {
         "now": row::millis(coordinator.now()),
         "policies": coordinator.policies_changed(),
         "durable": !coordinator.durability_degraded(),
+        "alone": coordinator.store_standing().is_some_and(|it| it.is_away),
         "replicas": replicas(coordinator),
     });
     format!("event: beat\ndata: {beat}\n\n").into()

@@ -57,6 +57,8 @@ pub fn event(kind: EventKind) -> &'static str {
         EventKind::CandidateDropped => "candidate dropped",
         EventKind::CandidatePromoted => "candidate promoted",
         EventKind::CandidateTripped => "candidate tripped",
+        EventKind::StoreAway => "store away",
+        EventKind::StoreBack => "store back",
     }
 }
 

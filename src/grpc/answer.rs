@@ -23,7 +23,7 @@ pub fn acquired(decision: Decision) -> proto::AcquireResponse {
         verdict: Some(verdict),
         state: state(answer.state).into(),
         epoch: answer.epoch,
-        degraded: false,
+        degraded: decision.degraded,
         previous_result: answer
             .previous
             .map_or(0, |previous| reason(previous).into()),

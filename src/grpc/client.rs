@@ -45,6 +45,10 @@ impl<S> ClientHandler<S> {
     }
 }
 
+/// On the answer to a checker that was decided without the shared store; an `AcquireResponse` has
+/// a field for it.
+const DEGRADED: &str = "holdoff-degraded";
+
 #[tonic::async_trait]
 impl<S: Store> CoordinatorService for ClientHandler<S> {
     type SessionStream = Ending<session::Answers>;
@@ -96,7 +100,16 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
             self.coordinator.plan_check(ask).await
         };
         let planned = planned.await.map_err(|refusal| status::of(&refusal))?;
-        Ok(Response::new(answer::planned(planned)))
+        let degraded = planned.degraded;
+        let mut answered = Response::new(answer::planned(planned));
+        if degraded {
+            let metadata = answered.metadata_mut();
+            metadata.insert(
+                DEGRADED,
+                tonic::metadata::MetadataValue::from_static("true"),
+            );
+        }
+        Ok(answered)
     }
 
     async fn session(

@@ -173,6 +173,8 @@ fn event_kind(kind: EventKind) -> proto::EventKind {
         EventKind::CandidateDropped => proto::EventKind::CandidateDropped,
         EventKind::CandidatePromoted => proto::EventKind::CandidatePromoted,
         EventKind::CandidateTripped => proto::EventKind::CandidateTripped,
+        EventKind::StoreAway => proto::EventKind::StoreAway,
+        EventKind::StoreBack => proto::EventKind::StoreBack,
     }
 }
 

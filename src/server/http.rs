@@ -109,13 +109,26 @@ pub fn pages<S: Store>(metrics: &Arc<Metrics<S>>, access: &Arc<Access>) -> Vec<P
     pages
 }
 
-/// A disk in trouble does not stop decisions, so it does not take the service out.
+/// Neither a disk in trouble nor a store that is away stops decisions, so neither takes the service
+/// out.
 async fn ready<S: Store>(State(coordinator): State<Arc<Coordinator<S>>>) -> (StatusCode, String) {
     let durability = match coordinator.durability_degraded() {
         true => "degraded: the data directory cannot be written; operators' changes are refused",
         false => "ok",
     };
-    (StatusCode::OK, format!("ready\ndurability: {durability}\n"))
+    let store = match coordinator.store_standing() {
+        None => String::new(),
+        Some(standing) if standing.is_away => format!(
+            "store: degraded: it does not answer or takes no writes; this replica, one of {}, \
+             decides alone\n",
+            standing.replicas
+        ),
+        Some(standing) => format!("store: ok, {} replicas\n", standing.replicas),
+    };
+    (
+        StatusCode::OK,
+        format!("ready\ndurability: {durability}\n{store}"),
+    )
 }
 
 /// Read on a thread of its own, one reader after the other: it walks over all dependencies.

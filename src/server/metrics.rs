@@ -107,6 +107,8 @@ impl<S: Store> Metrics<S> {
             ],
         ));
         let degraded = u64::from(self.coordinator.durability_degraded());
+        let standing = self.coordinator.store_standing();
+        let alone = u64::from(standing.is_some_and(|it| it.is_away));
         let whole = [
             (&table::DEPENDENCIES_LIMIT, survey.limit),
             (
@@ -121,6 +123,7 @@ impl<S: Store> Metrics<S> {
             (&table::CONNECTIONS_LIMIT, self.connections_limit as u64),
             (&table::SUBSCRIPTIONS, self.coordinator.subscriptions()),
             (&table::DURABILITY_DEGRADED, degraded),
+            (&table::STORE_DEGRADED, alone),
         ];
         families.extend(whole.map(|(metric, value)| Family::alone(metric, value)));
         families.extend(of_store(&self.coordinator.store_figures()));

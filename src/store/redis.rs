@@ -4,13 +4,15 @@
 //! keeps a copy of what it uses (`desk`). On the *strict* path rules are rehearsed on it; what they
 //! made of it is swapped in by whoever was first, and the others begin again with that. On the
 //! *leased* path what needs no other replica is decided on the copy in place (`decide`); what is
-//! shared of it is swapped, and the rest is told (`feed`). What needs the fleet is not decided while
-//! the store does not answer (`guard`).
+//! shared of it is swapped, and the rest is told (`feed`). While the store does not answer
+//! (`guard`), each replica decides alone from its copies, and what happened then is taken into the
+//! store when it is back (`desk::alone`).
 //!
 //! Flights run on the runtime that connected, not on their callers': a caller that hangs up
 //! ends no swap that others wait for.
 
 pub mod address;
+mod asking;
 mod board;
 mod count;
 mod counted;
@@ -28,7 +30,7 @@ mod script;
 
 use std::{
     hash::BuildHasherDefault,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicU32},
     time::Duration,
 };
 
@@ -46,19 +48,22 @@ use self::{
     counted::{Counted, Counts},
     desk::{Departure, Desk, Joined, Landing, Lifetimes, Path},
     feed::{Feed, Source},
-    guard::{Ended, Guard},
+    guard::{By, Ended, Guard, Pass, Triers},
     here::Here,
-    keys::{Keys, Place, SHARDS},
+    keys::{Keys, SHARDS},
     link::Link,
     numbers::Untaken,
     script::{Act, Call, Outcome, Reply, Tells},
 };
 use super::{
-    Figures, Name, Numbered, Seed, Slot, Store, StoreError, Told, memory::AlreadyUniform, stored,
+    Figures, Name, Numbered, Seed, Slot, Standing, Store, StoreError, Told, memory::AlreadyUniform,
+    stored,
 };
 use crate::{clock::FleetClock, permit::DependencyId};
 pub use script::Version;
 
+/// How it begins why a store was not asked.
+const NOT_ASKED: &str = "it was not asked";
 /// Enough that two cores rarely meet in one.
 const DESKS_SHARDS: usize = 256;
 /// Swaps that one rule may lose before it is refused.
@@ -69,6 +74,9 @@ const PROTECTED: Duration = Duration::from_secs(7 * 86_400);
 const SHARD_KEPT: Duration = Duration::from_secs(30 * 86_400);
 /// Report numbers of an instance that is silent.
 const SEQUENCE_KEPT: Duration = Duration::from_secs(3_600);
+
+/// Numbers of reports that wait for the store; the others are known here alone.
+const UNSENT_MAX: usize = 4_096;
 
 /// How a store is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +114,14 @@ struct Shared {
     keys: Keys,
     timing: Timing,
     clock: Arc<FleetClock>,
-    /// One a shard: the masters of a cluster fail alone.
+    /// One; in a cluster one a shard, since its masters fail alone.
     guards: Vec<Guard>,
+    /// Replicas that are there, this one included; 0: not known yet.
+    replicas: AtomicU32,
+    /// Numbers of reports that were noted while the store was away.
+    unsent: Mutex<Vec<(u64, u64)>>,
+    /// Its own, in [0, 1): spreads what all replicas do.
+    unit: f64,
     desks: Desks,
     count: Count,
     counts: Counts,
@@ -203,19 +217,29 @@ impl RedisStore {
         let permit_key = keeper::permit_key(&link, &keys, fresh_permit_key).await;
         // A place to begin at; the store tells which number is free.
         let (first_half, second_half) = halves(fresh_permit_key);
-        let number = keeper::replica_number(&link, &keys, u64::from_le_bytes(first_half)).await;
+        let fresh = u64::from_le_bytes(first_half);
+        let number = keeper::replica_number(&link, &keys, fresh).await;
         let number = number.map_err(failed)?;
         let path = match decisions {
             Decisions::Strict => Path::Strict,
             Decisions::Leased => Path::Leased(number),
         };
+        let unit = (fresh >> 11) as f64 / (1_u64 << 53) as f64;
         let now = clock.own();
         let mut shared = Shared {
             permit_key: permit_key.map_err(failed)?,
             link,
             keys,
             timing,
-            guards: (0..SHARDS).map(|_| Guard::new(now)).collect(),
+            guards: match source.is_cluster() {
+                true => (0..SHARDS)
+                    .map(|_| Guard::new(Triers::All, unit, now))
+                    .collect(),
+                false => vec![Guard::new(Triers::Keeper, unit, now)],
+            },
+            replicas: AtomicU32::new(0),
+            unsent: Mutex::default(),
+            unit,
             clock,
             desks: DashMap::with_hasher_and_shard_amount(Default::default(), DESKS_SHARDS),
             count: Count::default(),
@@ -233,6 +257,10 @@ impl RedisStore {
         };
         let first = shared.look_at_clock().await;
         shared.was_empty = !first.map_err(|error| format!("the store {source}: {error}"))?;
+        shared
+            .show_oneself(By::Question)
+            .await
+            .map_err(|error| format!("the store {source}: {error}"))?;
         let shared = Arc::new(shared);
         tokio::spawn(keeper::keep(Arc::downgrade(&shared)));
         let heard = feed::follow(&shared, source.clone()).await;
@@ -256,8 +284,7 @@ impl RedisStore {
 
     /// Whether the store did not answer lately: for any of its shards.
     pub fn is_away(&self) -> bool {
-        let now = self.shared.clock.own();
-        self.shared.guards.iter().any(|guard| guard.is_open(now))
+        self.shared.is_away()
     }
 
     /// What an operator should know of how the store is set up.
@@ -291,82 +318,31 @@ impl Shared {
         }
     }
 
+    fn keep_sequence(&self, number: (u64, u64)) {
+        let mut unsent = locked(&self.unsent);
+        if unsent.len() < UNSENT_MAX {
+            unsent.push(number);
+        }
+    }
+
     fn lifetimes(&self) -> Lifetimes {
         Lifetimes {
             usual_ms: millis(self.timing.kept_for),
             protected_ms: millis(PROTECTED),
         }
     }
-
-    /// Asks the store once.
-    async fn ask(
-        &self,
-        place: &Place,
-        expected: &Version,
-        act: &Act,
-        epoch: u64,
-    ) -> Result<Reply, StoreError> {
-        let tells = Tells::Nothing;
-        self.ask_and_tell(place, expected, act, epoch, tells).await
-    }
-
-    /// The same; what is changed is told to the others.
-    async fn ask_and_tell(
-        &self,
-        place: &Place,
-        expected: &Version,
-        act: &Act,
-        epoch: u64,
-        tells: Tells,
-    ) -> Result<Reply, StoreError> {
-        let away = |why: String| StoreError::Unavailable(why);
-        let guard = &self.guards[(place.number % SHARDS) as usize];
-        let pass = guard
-            .enter(self.clock.own())
-            .ok_or_else(|| away("it did not answer lately".to_owned()))?;
-        self.counts.add(match act {
-            Act::Look => Counted::Look,
-            Act::Put { .. } => Counted::Swap,
-            Act::Drop => Counted::Drop,
-        });
-        let call = Call {
-            place,
-            expected,
-            act,
-            epoch,
-            shard_kept_for_ms: millis(SHARD_KEPT),
-            by: self.number,
-            tells,
-        };
-        let within = self.timing.answer_within;
-        let answer = tokio::time::timeout(within, call.run(&self.link)).await;
-        let ended = match &answer {
-            Ok(Ok(_)) => Ended::Answered,
-            Ok(Err(error)) if script::is_refusal(error) => Ended::Answered,
-            Ok(Err(_)) | Err(_) => Ended::Failed,
-        };
-        guard.leave(pass, ended, self.clock.own());
-        match answer {
-            Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(error)) => Err(away(error.to_string())),
-            Err(_) => {
-                self.link.nothing_came().await;
-                Err(away(format!("no answer within {within:?}")))
-            }
-        }
-    }
 }
 
 impl Store for RedisStore {
-    async fn transact<R: Send>(
+    fn transact<R: Send>(
         &self,
         id: DependencyId,
         namespace: &str,
         seed: impl FnOnce(u64) -> Result<Seed, StoreError> + Send,
         reach: impl Fn(&Slot) -> Reach + Send,
         rule: impl FnMut(&mut Slot) -> R + Send,
-    ) -> Result<R, StoreError> {
-        self.decide(id, namespace, seed, reach, rule).await
+    ) -> impl Future<Output = Result<R, StoreError>> + Send {
+        self.decide(id, namespace, seed, reach, rule)
     }
 
     async fn note_sequence(
@@ -378,20 +354,43 @@ impl Store for RedisStore {
         if self.shared.is_leased() {
             return Ok(self.shared.feed.note_sequence(instance, sequence, now));
         }
-        self.shared.note_number((instance, sequence), now).await
+        let there = self.shared.note_number((instance, sequence), now).await;
+        let feed = &self.shared.feed;
+        let is_new = there != Ok(false) && feed.note_sequence(instance, sequence, now);
+        if is_new && there.is_err() {
+            // Alone; the store is told when it is back.
+            self.shared.keep_sequence((instance, sequence));
+        }
+        Ok(is_new)
     }
 
     fn end_sequence(&self, instance: u64, sequence: u64, ended: Numbered) {
-        match (self.shared.is_leased(), ended) {
-            (true, _) => self.shared.feed.end_sequence(instance, sequence, ended),
+        let (shared, number) = (&self.shared, (instance, sequence));
+        match (shared.is_leased(), ended) {
+            (true, _) => shared.feed.end_sequence(instance, sequence, ended),
             (false, Numbered::Taken) => {}
-            (false, Numbered::NotTaken) => self.shared.take_back((instance, sequence)),
+            (false, Numbered::NotTaken) => {
+                shared.feed.end_sequence(instance, sequence, ended);
+                locked(&shared.unsent).retain(|unsent| *unsent != number);
+                shared.take_back(number);
+            }
         }
     }
 
     fn tell(&self, told: Told) {
         // The first who asked is the coordinator of this store.
         let _ = self.shared.told.set(told);
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        Some(Standing {
+            is_away: self.shared.is_away(),
+            replicas: self.shared.known_replicas(),
+        })
+    }
+
+    async fn confirm(&self) -> Result<(), StoreError> {
+        self.shared.show_oneself(By::Question).await
     }
 
     fn remembers(&self) -> bool {
@@ -414,7 +413,7 @@ impl Store for RedisStore {
         let mut gone = Vec::new();
         for desk in &self.shared.desks {
             let (id, at) = (*desk.key(), locked(desk.value()));
-            if !at.is_idle() {
+            if !at.is_idle() || at.is_alone() {
                 continue;
             }
             match at.slot() {
@@ -481,7 +480,7 @@ fn halves(bytes: [u8; 16]) -> ([u8; 8], [u8; 8]) {
     (first, second)
 }
 
-fn locked(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
+fn locked<T>(desk: &Mutex<T>) -> MutexGuard<'_, T> {
     desk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

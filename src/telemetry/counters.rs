@@ -54,6 +54,7 @@ pub enum Counter {
     AddressCrowded,
     /// A session was refused: its principal has too many.
     PrincipalCrowded,
+    Degraded,
 }
 
 /// What was granted.
@@ -199,7 +200,7 @@ const SIGNALS: [(Signal, &str); 2] = [(Signal::Metrics, "metrics"), (Signal::Tra
 const EXPORTS: [(Export, &str); 2] = [(Export::Sent, "sent"), (Export::Failed, "failed")];
 
 /// Counters without labels.
-const ALONE: [(Counter, &Metric); 13] = [
+const ALONE: [(Counter, &Metric); 14] = [
     (Counter::Promised, &table::CALENDAR_PROMISES),
     (Counter::Tally, &table::TALLIES),
     (Counter::ShadowTrip, &table::SHADOW_TRIPS),
@@ -213,6 +214,7 @@ const ALONE: [(Counter, &Metric); 13] = [
     (Counter::EventsLost, &table::EVENTS_LOST),
     (Counter::RecordingLost, &table::RECORDING_LOST),
     (Counter::HandshakeFailed, &table::HANDSHAKES_FAILED),
+    (Counter::Degraded, &table::DECISIONS_DEGRADED),
 ];
 
 /// Counters with one label; those of one metric stand together.
@@ -278,7 +280,7 @@ const TRIPPED: usize = TRANSITION + STATES.len() * STATES.len();
 const EXPORTED: usize = TRIPPED + TRIPS.len();
 const SINGLE: usize = EXPORTED + SIGNALS.len() * EXPORTS.len();
 /// How many counters there are.
-pub(super) const COUNT: usize = SINGLE + 33;
+pub(super) const COUNT: usize = SINGLE + 34;
 
 /// A place below [`COUNT`]; the match is exhaustive so that none is forgotten.
 pub(super) const fn place(counter: Counter) -> usize {
@@ -325,6 +327,7 @@ pub(super) const fn place(counter: Counter) -> usize {
         Counter::HandshakeFailed => SINGLE + 30,
         Counter::AddressCrowded => SINGLE + 31,
         Counter::PrincipalCrowded => SINGLE + 32,
+        Counter::Degraded => SINGLE + 33,
     }
 }
 

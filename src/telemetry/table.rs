@@ -65,6 +65,8 @@ metrics! {
     OF_DECISIONS: "What clients ask and report." {
         DECISIONS: Counter, ("holdoff_decisions_total", "holdoff.decisions", "{decision}"), ["verdict", "reason"],
             "Answers to questions: granted, by what was asked for, or denied, by why.";
+        DECISIONS_DEGRADED: Counter, ("holdoff_decisions_degraded_total", "holdoff.decisions.degraded", "{decision}"), [],
+            "Answers to questions that were decided without the shared store.";
         CALENDAR_PROMISES: Counter, ("holdoff_calendar_promises_total", "holdoff.calendar.promises", "{promise}"), [],
             "Grants that hold a place in the calendar.";
         GRANT_DELAY: Histogram, ("holdoff_grant_delay_seconds", "holdoff.grant.delay", "s"), [],
@@ -145,6 +147,8 @@ metrics! {
             "How long changes waited until they were on disk: operators' changes, and events.";
         DURABILITY_DEGRADED: Gauge, ("holdoff_durability_degraded", "holdoff.durability.degraded", ""), [],
             "1 while the data directory cannot be written.";
+        STORE_DEGRADED: Gauge, ("holdoff_store_degraded", "holdoff.store.degraded", ""), [],
+            "1 while the shared store is away and this replica decides alone.";
         EVENTS_LOST: Counter, ("holdoff_events_lost_total", "holdoff.events.lost", "{event}"), [],
             "Events dropped since too many came at once.";
         RECORDING_LOST: Counter, ("holdoff_recording_lost_total", "holdoff.recording.lost", "{happening}"), [],

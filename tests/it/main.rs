@@ -41,6 +41,7 @@ mod sessions;
 mod shared_store;
 mod sizing;
 mod store_contract;
+mod store_faults;
 mod stores;
 mod tallies;
 mod telemetry;

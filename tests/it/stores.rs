@@ -57,8 +57,12 @@ impl Make {
 
 impl Server {
     pub fn start(make: Make, more: &[&str]) -> Self {
+        Self::start_on(free_port(), make, more)
+    }
+
+    /// Empty, on a port that another had.
+    pub fn start_on(port: u16, make: Make, more: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let port = free_port();
         let child = Command::new(make.binary())
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no", "--dir"])
@@ -109,6 +113,12 @@ impl Server {
     pub fn connection(&self) -> redis::Connection {
         let client = redis::Client::open(self.url()).unwrap();
         client.get_connection().unwrap()
+    }
+
+    /// As `kill -9`.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// It does not answer any more, and keeps what it has.

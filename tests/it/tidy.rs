@@ -456,7 +456,8 @@ fn every_vector_file_is_read_by_a_test() {
     assert_none("vectors that no test reads", found);
 }
 
-/// Of these tests only those of real processes and of messages between replicas wait for real time.
+/// Of these tests only those of real processes, of messages between replicas and of faults of a real
+/// store wait for real time.
 #[test]
 fn no_test_of_the_service_sleeps() {
     let sleep = format!("{}(", "sleep");
@@ -474,6 +475,7 @@ fn no_test_of_the_service_sleeps() {
             ]
             .iter()
             .any(|name| source.path == format!("tests/it/{name}"))
+            && !source.path.starts_with("tests/it/store_faults/")
             && source.text.contains(&sleep)
     });
     assert_none("sleeps", found.map(|source| source.path).collect());

@@ -138,6 +138,10 @@ const (
 	EventKind_EVENT_KIND_CANDIDATE_PROMOTED EventKind = 24
 	// Under the candidate the breaker would have opened. The live one is as it was.
 	EventKind_EVENT_KIND_CANDIDATE_TRIPPED EventKind = 25
+	// The store that replicas share is away: this replica decides alone.
+	EventKind_EVENT_KIND_STORE_AWAY EventKind = 26
+	// The store is back: this replica decides with the others.
+	EventKind_EVENT_KIND_STORE_BACK EventKind = 27
 )
 
 // Enum value maps for EventKind.
@@ -169,6 +173,8 @@ var (
 		23: "EVENT_KIND_CANDIDATE_DROPPED",
 		24: "EVENT_KIND_CANDIDATE_PROMOTED",
 		25: "EVENT_KIND_CANDIDATE_TRIPPED",
+		26: "EVENT_KIND_STORE_AWAY",
+		27: "EVENT_KIND_STORE_BACK",
 	}
 	EventKind_value = map[string]int32{
 		"EVENT_KIND_UNSPECIFIED":        0,
@@ -197,6 +203,8 @@ var (
 		"EVENT_KIND_CANDIDATE_DROPPED":  23,
 		"EVENT_KIND_CANDIDATE_PROMOTED": 24,
 		"EVENT_KIND_CANDIDATE_TRIPPED":  25,
+		"EVENT_KIND_STORE_AWAY":         26,
+		"EVENT_KIND_STORE_BACK":         27,
 	}
 )
 
@@ -5423,7 +5431,7 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\fOverrideKind\x12\x1d\n" +
 	"\x19OVERRIDE_KIND_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18OVERRIDE_KIND_FORCE_OPEN\x10\x01\x12\x1e\n" +
-	"\x1aOVERRIDE_KIND_FORCE_CLOSED\x10\x02*\x83\x06\n" +
+	"\x1aOVERRIDE_KIND_FORCE_CLOSED\x10\x02*\xb9\x06\n" +
 	"\tEventKind\x12\x1a\n" +
 	"\x16EVENT_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12EVENT_KIND_TRIPPED\x10\x01\x12\x16\n" +
@@ -5451,7 +5459,9 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x18EVENT_KIND_CANDIDATE_PUT\x10\x16\x12 \n" +
 	"\x1cEVENT_KIND_CANDIDATE_DROPPED\x10\x17\x12!\n" +
 	"\x1dEVENT_KIND_CANDIDATE_PROMOTED\x10\x18\x12 \n" +
-	"\x1cEVENT_KIND_CANDIDATE_TRIPPED\x10\x19*x\n" +
+	"\x1cEVENT_KIND_CANDIDATE_TRIPPED\x10\x19\x12\x19\n" +
+	"\x15EVENT_KIND_STORE_AWAY\x10\x1a\x12\x19\n" +
+	"\x15EVENT_KIND_STORE_BACK\x10\x1b*x\n" +
 	"\fPolicySource\x12\x1d\n" +
 	"\x19POLICY_SOURCE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16POLICY_SOURCE_BUILT_IN\x10\x01\x12\x16\n" +

@@ -216,6 +216,7 @@ fn record_previous(
             if epoch != record.breaker.epoch {
                 return Some(Reported::StaleEpoch);
             }
+            record.note_pushed(epoch, &previous.outcome, ask.caller, now);
             record.take_outcome(policy, &previous.outcome, ask.caller, false, now);
             Reported::Ok
         }
@@ -329,7 +330,7 @@ fn grant(
     match ask.question {
         Question::First => record.deposit(&policy.budget, 1, now),
         Question::Retry { .. } | Question::Hedge { .. } => {
-            record.budget.withdraw(&policy.budget, ask.caller, now);
+            record.withdraw(&policy.budget, ask.caller, now);
         }
         Question::Confirm(_) => {}
     }

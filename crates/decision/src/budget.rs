@@ -154,8 +154,8 @@ impl Budget {
         }
     }
 
-    /// Counts the first attempts of another window, each in the bucket in which it was made.
-    pub(crate) fn deposit_all(&mut self, policy: &policy::Budget, other: &Self, now: Time) {
+    /// Counts what another window holds, each in the bucket in which it was made.
+    pub(crate) fn add_all(&mut self, policy: &policy::Budget, other: &Self, now: Time) {
         if other.bucket == 0 {
             return;
         }
@@ -164,14 +164,31 @@ impl Budget {
             now.max(Time(other.newest.saturating_mul(other.bucket))),
         );
         for index in other.newest.saturating_sub(BUCKETS)..=other.newest {
-            let made = other.ring[(index % RING as u64) as usize].first_attempts;
-            // Of another length: as if they had come at the begin of their bucket.
-            let index = index.saturating_mul(other.bucket) / self.bucket;
-            if index <= self.newest && self.newest - index < RING as u64 {
-                let sum = &mut self.bucket_mut(index).first_attempts;
-                *sum = sum.saturating_add(made);
+            let made = other.ring[(index % RING as u64) as usize];
+            // Of another length: first attempts as if they had come at the begin of their bucket,
+            // retries as if at its end.
+            let begin = index.saturating_mul(other.bucket) / self.bucket;
+            let end = index.saturating_add(1).saturating_mul(other.bucket);
+            let end = (end.saturating_sub(1) / self.bucket).min(self.newest);
+            if begin <= self.newest && self.newest - begin < RING as u64 {
+                let sum = &mut self.bucket_mut(begin).first_attempts;
+                *sum = sum.saturating_add(made.first_attempts);
+            }
+            if self.newest - end < RING as u64 {
+                let sum = &mut self.bucket_mut(end).retries;
+                *sum = sum.saturating_add(made.retries);
             }
         }
+    }
+
+    /// Only the retries: what pays for them is left out.
+    pub(crate) fn retries_alone(&self) -> Self {
+        let mut alone = self.clone();
+        for bucket in &mut alone.ring {
+            bucket.first_attempts = 0;
+        }
+        alone.callers = None;
+        alone
     }
 
     /// What the window holds at `now`. Changes nothing.
@@ -328,7 +345,7 @@ impl Budget {
 }
 
 /// What the floor allows in `span`, in millionths of a retry.
-fn floor_micros(policy: &policy::Budget, span: Nanos) -> u128 {
+pub(crate) fn floor_micros(policy: &policy::Budget, span: Nanos) -> u128 {
     u128::from(policy.floor_micros_per_second) * u128::from(span.0) / 1_000_000_000
 }
 

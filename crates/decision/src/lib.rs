@@ -18,6 +18,7 @@
 //! - [`permit`]: the words of questions and answers
 //! - [`tickets`], [`replay`]: which permits were used, which answers can be given again
 //! - [`breaker`]: closed, open, half-open, and the leases of probes
+//! - [`alone`]: what one of several replicas may do while their store is away
 //! - [`record`]: all that is remembered of one dependency
 //! - [`mod@acquire`], [`mod@report`], [`operate`], [`view`]: the compositions that hold the order
 
@@ -27,6 +28,7 @@
 )]
 
 pub mod acquire;
+pub mod alone;
 pub mod backoff;
 pub mod breaker;
 pub mod budget;

@@ -7,6 +7,7 @@ use crate::{
     bytes::{fields, variants},
     calendar::Full,
     ramp::Curve,
+    tickets::Tickets,
 };
 
 /// How an attempt ended.
@@ -195,6 +196,8 @@ pub enum Facts {
     },
     /// No probe is leased for a time after a restart.
     Quarantine(Nanos),
+    /// No probe is leased before the store that replicas share is looked at again.
+    StoreAway(Nanos),
     Deadline {
         delay: Nanos,
         attempt: Nanos,
@@ -223,6 +226,17 @@ pub enum Reported {
     StaleEpoch,
     Expired,
     Unknown,
+}
+
+impl Permit {
+    /// What is told of a permit of this service. One that a replica gave out while it was alone is
+    /// known to that one only: to others it is of another epoch.
+    pub fn told(&self, reported: Reported) -> Reported {
+        match reported {
+            Reported::Unknown if Tickets::is_of_one(self.serial) => Reported::StaleEpoch,
+            _ => reported,
+        }
+    }
 }
 
 impl fmt::Display for Denial {
@@ -277,6 +291,12 @@ impl fmt::Display for Denial {
             (R::ProbeInProgress, Facts::Quarantine(left)) => {
                 write!(f, "breaker half-open; no probe for {left} after a restart")
             }
+            (R::ProbeInProgress, Facts::StoreAway(left)) => {
+                write!(
+                    f,
+                    "breaker half-open; no probe while the fleet's store does not answer; next look in {left}"
+                )
+            }
             (R::ProbeInProgress, Facts::Probes { out, of }) => {
                 write!(f, "breaker half-open; {out} of {of} probes out")
             }
@@ -300,6 +320,12 @@ impl fmt::Display for Facts {
             Self::Left(left) => write!(f, "{left} left"),
             Self::Probes { out, of } => write!(f, "{out} of {of} probes out"),
             Self::Quarantine(left) => write!(f, "no probe for {left} after a restart"),
+            Self::StoreAway(left) => {
+                write!(
+                    f,
+                    "no probe while the fleet's store does not answer; next look in {left}"
+                )
+            }
             Self::Deadline {
                 delay,
                 attempt,

@@ -5,6 +5,7 @@
 //! everything else is in one allocation (`rare`) that is made on use and freed when it is
 //! empty. It holds no policy and no name; those are shared or kept beside it.
 
+mod alone;
 mod bytes;
 mod plans;
 mod rare;
@@ -12,7 +13,10 @@ mod replica;
 
 pub(crate) use self::bytes::part;
 use self::rare::Rare;
-pub use self::replica::{Summary, TOLD_MAX};
+pub use self::{
+    alone::Arrived,
+    replica::{Summary, TOLD_MAX},
+};
 use crate::{
     Nanos, Policy, Time,
     breaker::{Breaker, Cause, Ended, Phase, Trips, Verdict},

@@ -64,6 +64,15 @@ impl Replays {
         self.order.push_back((now, key));
     }
 
+    /// What was remembered at `since` or later, the oldest first.
+    pub fn since(&self, since: Time) -> impl Iterator<Item = (Key, Remembered, Time)> {
+        let newer = self.order.iter().filter(move |(at, _)| *at >= since);
+        newer.filter_map(|(at, key)| {
+            let (newest, remembered) = self.answers.get(key)?;
+            (newest == at).then_some((*key, *remembered, *at))
+        })
+    }
+
     /// Forgets the grants of a permit that is void.
     pub fn forget_permit(&mut self, serial: u64) {
         self.answers.retain(|_, (_, remembered)| match remembered {

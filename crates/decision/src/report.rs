@@ -98,6 +98,10 @@ pub(crate) fn take_report(
         | OutcomeKind::Cancelled => record.report_ticket(permit),
     }
     record.give_back(permit, now);
+    if record.note_report(permit, outcome, reporter, now) {
+        // A verdict about the fleet's probe is for when the fleet is known again.
+        return Reported::Ok;
+    }
     let held_lease = record.breaker.end_lease(permit.serial, now);
     if permit.epoch != record.breaker.epoch {
         return Reported::StaleEpoch;
@@ -120,6 +124,7 @@ pub fn tally(
     if tally.epoch != record.breaker.epoch {
         return Reported::StaleEpoch;
     }
+    record.note_tally(tally, reporter, now);
     record.gather(reporter, tally);
     take_tally(policy, record, tally, reporter, now);
     Reported::Ok

@@ -87,6 +87,20 @@ impl Tickets {
         }
     }
 
+    /// Those of one of several replicas whose earlier tickets gave out serials below `from`.
+    pub fn of_replica_from(replica: u16, from: u64) -> Self {
+        let mut tickets = Self::of_replica(replica);
+        if tickets.are_of(from) {
+            tickets.number = tickets.number.max(from.div_ceil(WORD));
+        }
+        tickets
+    }
+
+    /// Whether a serial was given out by one of several replicas for itself.
+    pub fn is_of_one(serial: u64) -> bool {
+        serial >> OF_ONE_REPLICA != 0
+    }
+
     /// Whether these tickets gave out this serial, or might have: no other replica did.
     pub fn are_of(&self, serial: u64) -> bool {
         serial >> OF_ONE_REPLICA == (self.number * WORD) >> OF_ONE_REPLICA

@@ -183,7 +183,9 @@ impl Story {
             | EventKind::CandidatePut
             | EventKind::CandidateDropped
             | EventKind::CandidatePromoted
-            | EventKind::CandidateTripped => {
+            | EventKind::CandidateTripped
+            | EventKind::StoreAway
+            | EventKind::StoreBack => {
                 let what = words::event(event.kind);
                 (Tone::Neutral, format!("{what}: {detail}"))
             }

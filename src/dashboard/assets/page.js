@@ -93,6 +93,7 @@ live.addEventListener('stale', ({detail}) => {
 
 live.addEventListener('beat', ({detail}) => {
   document.getElementById('undurable').hidden = detail.durable;
+  document.getElementById('alone').hidden = !detail.alone;
   const {all, degraded} = detail.replicas;
   replicas.hidden = all < 2 && !degraded.length;
   replicas.dataset.state = degraded.length ? 'degraded' : 'well';

@@ -107,7 +107,7 @@ impl Board {
     /// nobody has asked since, it is not known.
     pub fn is_away(&self) -> bool {
         let (now, guards) = (self.shared.clock.own(), &self.shared.guards);
-        guards[0].is_open(now) || guards.iter().any(|guard| guard.refuses(now))
+        guards[0].is_open() || guards.iter().any(|guard| guard.refuses(now))
     }
 
     /// Waits until somebody has told of events since this was last waited for.
@@ -282,7 +282,7 @@ impl Board {
         asked: impl Future<Output = RedisResult<T>>,
     ) -> Result<T, StoreError> {
         let away = StoreError::Unavailable;
-        if self.shared.guards[0].is_open(self.shared.clock.own()) {
+        if self.shared.guard(0).is_open() {
             return Err(away("it did not answer lately".to_owned()));
         }
         let within = 2 * self.shared.timing.answer_within;

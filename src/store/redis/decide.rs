@@ -3,10 +3,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use holdoff_decision::{Reach, breaker::Phase};
+use holdoff_decision::{Nanos, Reach, Time, alone::Terms, breaker::Phase};
 use tokio::time::Instant;
 
-use super::{Count, Counted, Joined, Landing, RedisStore, TRIES, desk::Desk, locked};
+use super::{
+    Count, Counted, Joined, Landing, RedisStore, Shared, TRIES,
+    desk::{Alone, Desk},
+    locked,
+};
 use crate::{
     permit::DependencyId,
     store::{Name, Notes, Seed, Slot, StoreError},
@@ -34,6 +38,18 @@ impl RedisStore {
         {
             return Ok(result);
         }
+        // Apart, since every question would carry the room that the few need who go this way.
+        Box::pin(self.decide_with_others(id, namespace, seed, reach, rule)).await
+    }
+
+    async fn decide_with_others<R: Send>(
+        &self,
+        id: DependencyId,
+        namespace: &str,
+        seed: impl FnOnce(u64) -> Result<Seed, StoreError> + Send,
+        reach: impl Fn(&Slot) -> Reach + Send,
+        mut rule: impl FnMut(&mut Slot) -> R + Send,
+    ) -> Result<R, StoreError> {
         let desk = self.shared.desk(id);
         let mut maker = Maker {
             namespace,
@@ -58,17 +74,27 @@ impl RedisStore {
                     return Err(refused);
                 }
             };
-            match (landing.await, before) {
+            let landed = landing.await;
+            let is_doubted = matches!(landed, Ok(Landing::Doubtful(_)));
+            match (landed, before) {
                 (Ok(Landing::Swapped), Some(before)) => {
                     self.shared.counts.add(Counted::DecidedBySwap);
                     return Ok(for_good(&desk, *before, &mut rule));
                 }
                 (Ok(Landing::Swapped | Landing::Again), _) => {}
-                (Ok(Landing::Failed(error)), _) => {
-                    let here = locked(&desk).slot().map(&reach);
-                    if !self.shared.is_leased() || here != Some(Reach::Here) {
+                (Ok(Landing::Failed(error) | Landing::Doubtful(error)), _) => {
+                    been.doubted |= is_doubted;
+                    let mut at = locked(&desk);
+                    let may = at.slot().is_some_and(|slot| reach(slot) != Reach::Store);
+                    if !may {
                         return Err(error);
                     }
+                    let how = self.shared.alone(id, been.doubted);
+                    if let Some(result) = at.apply_alone(how, &mut rule) {
+                        self.shared.tell_news(id, &mut at);
+                        return Ok(result);
+                    }
+                    // Somebody else is on the way; it lands soon.
                 }
                 (Err(_), _) => {
                     let stopped = "this replica is stopping".to_owned();
@@ -89,9 +115,12 @@ impl RedisStore {
     ) -> Option<R> {
         let desk = self.shared.desks.get(&id)?;
         let mut at = locked(&desk);
+        if self.shared.guard_of(id).is_open() || at.is_alone() {
+            return None;
+        }
         match reach(at.in_place()?) {
             Reach::Here => self.apply_in_place(id, &desk, &mut at, rule),
-            Reach::Fleet | Reach::Behind => None,
+            Reach::Fleet | Reach::Behind | Reach::Store => None,
         }
     }
 
@@ -126,7 +155,21 @@ impl RedisStore {
         been: &mut Been,
     ) -> Result<Way<R>, StoreError> {
         let shared = &self.shared;
-        if shared.is_leased() {
+        let guard = shared.guard_of(id);
+        if let Some(left) = guard.shut_for(shared.clock.own()) {
+            let here = at.slot().map(reach);
+            let waits = left > Nanos::ZERO || !guard.is_tried_by_questions();
+            if here.is_some_and(|here| here != Reach::Store) && (waits || here == Some(Reach::Here))
+            {
+                let how = shared.alone(id, been.doubted);
+                if let Some(result) = at.apply_alone(how, &mut *rule) {
+                    shared.tell_news(id, at);
+                    return Ok(Way::Decided(result));
+                }
+            }
+        } else if at.is_alone() {
+            at.rejoin();
+        } else if shared.is_leased() {
             let here = at
                 .in_place()
                 .map(|slot| (reach(slot), slot.record.breaker.phase));
@@ -146,11 +189,11 @@ impl RedisStore {
                         return Ok(Way::Waits(from));
                     }
                 }
-                Some((Reach::Behind, _)) if !been.looking => {
+                Some((Reach::Behind | Reach::Store, _)) if !been.looking => {
                     been.looking = true;
                     at.doubt();
                 }
-                Some((Reach::Fleet | Reach::Behind, _)) | None => {}
+                Some((Reach::Fleet | Reach::Behind | Reach::Store, _)) | None => {}
             }
         }
         let count = &shared.count;
@@ -172,6 +215,25 @@ impl RedisStore {
     }
 }
 
+impl Shared {
+    /// How a rule is applied while the store is away.
+    fn alone(&self, id: DependencyId, is_doubted: bool) -> Alone {
+        let guard = self.guard_of(id);
+        let (own, now) = (self.clock.own(), self.clock.now());
+        let silent_for = own.since(guard.answered());
+        Alone {
+            terms: Terms {
+                since: Time(now.0.saturating_sub(silent_for.0)),
+                replicas: self.known_replicas(),
+                knows_all: false,
+            },
+            number: self.number,
+            next_look: guard.shut_for(own).unwrap_or_default(),
+            is_doubted,
+        }
+    }
+}
+
 /// What a question has done already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Been {
@@ -179,6 +241,8 @@ struct Been {
     waiting: bool,
     /// At what the store has.
     looking: bool,
+    /// To the store, perhaps.
+    doubted: bool,
 }
 
 /// Makes the slot of a record that is not there, once.

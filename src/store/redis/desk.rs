@@ -16,11 +16,13 @@
 //! A rule is rehearsed on the draft and applied once more, where it counts, to the very state it
 //! was rehearsed on, when the swap has landed. Rules are pure, so it comes to the same.
 
+mod alone;
 mod leased;
 
 use holdoff_decision::{Nanos, Summary, Time, record::Change};
 use tokio::{sync::oneshot, time::Instant};
 
+pub use self::alone::Alone;
 use super::script::{Act, Outcome, Tells, Version};
 use crate::store::{Run, Slot, StoreError, stored};
 
@@ -51,6 +53,8 @@ pub struct Desk {
     gathers: bool,
     /// After a failure nothing is sent for nobody before this.
     shares_from: Option<Instant>,
+    /// Serials of permits that were given out alone are below it.
+    alone_from: u64,
 }
 
 /// How decisions are made.
@@ -87,6 +91,12 @@ struct Copy {
     is_doubtful: bool,
     /// When the store was told to keep it; `None`: by others.
     kept_since: Option<Time>,
+    /// When the store had this version last, for sure.
+    confirmed: Time,
+    /// What was sent without an answer, and may still arrive.
+    sent: Vec<Vec<u8>>,
+    /// On the strict path: what has gone on while the store is away.
+    alone: Option<Box<Slot>>,
 }
 
 #[derive(Debug)]
@@ -94,6 +104,8 @@ struct Draft {
     /// `None`: it only waits for what the store has.
     slot: Option<Box<Slot>>,
     waiting: Vec<Waiting>,
+    /// It has what happened alone: with these changes, that were told to nobody.
+    rejoins: Option<Vec<Change>>,
 }
 
 #[derive(Debug)]
@@ -101,6 +113,9 @@ struct Flight {
     slot: Option<Box<Slot>>,
     bytes: Vec<u8>,
     waiting: Vec<Waiting>,
+    rejoins: Option<Vec<Change>>,
+    /// It changes what the store has.
+    writes: bool,
 }
 
 #[derive(Debug)]
@@ -117,6 +132,8 @@ pub enum Landing {
     /// Nothing: somebody was faster.
     Again,
     Failed(StoreError),
+    /// As [`Self::Failed`], but it may be in the store.
+    Doubtful(StoreError),
 }
 
 /// A rule that waits.
@@ -168,8 +185,11 @@ impl Desk {
                 (None, Known::Held(copy)) if copy.is_doubtful => None,
                 (None, Known::Held(copy)) => Some(Box::new(copy.slot.copy())),
             };
-            let waiting = Vec::new();
-            self.draft = Some(Draft { slot, waiting });
+            self.draft = Some(Draft {
+                slot,
+                waiting: Vec::new(),
+                rejoins: None,
+            });
         }
         let Some(draft) = &mut self.draft else {
             return Err(StoreError::Unavailable("no draft".to_owned()));
@@ -193,14 +213,22 @@ impl Desk {
         if self.flight.is_some() {
             return None;
         }
-        let Draft { slot, waiting } = self.draft.take()?;
+        let Draft {
+            slot,
+            waiting,
+            rejoins,
+        } = self.draft.take()?;
         let (expected, held) = match &self.known {
             // No record has it, so whatever is there is told.
             Known::Nothing => (Some(NO_VERSION.into()), &[][..]),
             Known::Absent { .. } => (None, &[][..]),
             Known::Held(copy) => (copy.version.clone(), &copy.bytes[..]),
         };
-        let tells = self.path.tells(self.slot(), slot.as_deref());
+        let had = match &self.known {
+            Known::Held(copy) => Some(&*copy.slot),
+            Known::Nothing | Known::Absent { .. } => None,
+        };
+        let tells = self.path.tells(had, slot.as_deref());
         let mut bytes = Vec::with_capacity(held.len() + 64);
         let (act, epoch) = match &slot {
             None => (Act::Look, 0),
@@ -213,6 +241,8 @@ impl Desk {
                         slot: Some(slot.clone()),
                         bytes,
                         waiting,
+                        rejoins,
+                        writes: false,
                     };
                     self.swapped(flight, expected);
                     return None;
@@ -231,6 +261,8 @@ impl Desk {
             slot,
             bytes,
             waiting,
+            rejoins,
+            writes: act != Act::Look,
         });
         Some(Departure {
             expected,
@@ -242,7 +274,11 @@ impl Desk {
 
     /// The store has answered, or `Err`: nothing came.
     pub fn land(&mut self, answer: Result<Outcome, StoreError>, now: Time) {
+        let is_answered = answer.is_ok();
         self.take_answer(answer, now);
+        if let (true, Known::Held(copy)) = (is_answered, &mut self.known) {
+            copy.confirmed = copy.confirmed.max(now);
+        }
         if let Some((version, bytes)) = self.overheard.take() {
             self.overhear(&version, &bytes, now);
         }
@@ -267,15 +303,7 @@ impl Desk {
                 };
                 self.everybody(flight, &landing);
             }
-            Err(error) => {
-                self.shares_from = Some(crate::clock::instant() + leased::AGAIN_AFTER);
-                if let Known::Held(copy) = &mut self.known {
-                    copy.is_doubtful = true;
-                } else {
-                    self.known = Known::Nothing;
-                }
-                self.everybody(flight, &Landing::Failed(error));
-            }
+            Err(error) => self.lose(flight, error),
         }
     }
 
@@ -284,6 +312,11 @@ impl Desk {
             Some(mut slot) => {
                 slot.record.note_shared();
                 self.hold(slot, version, flight.bytes);
+                if let (Some(changes), Known::Held(copy)) = (flight.rejoins, &mut self.known) {
+                    copy.alone = None;
+                    copy.slot.record.put_back_changes(changes);
+                    self.has_news = true;
+                }
                 let leased = matches!(self.path, Path::Leased(_));
                 self.has_news |= leased && (self.slot()).is_some_and(|it| it.record.has_changes());
                 Landing::Swapped
@@ -307,7 +340,10 @@ impl Desk {
 
     /// The local part of the former copy goes on: policy, candidate and counts.
     fn hold(&mut self, mut slot: Box<Slot>, version: Version, bytes: Vec<u8>) {
+        let (mut alone, mut confirmed) = (None, Time::ORIGIN);
         if let Known::Held(copy) = &mut self.known {
+            alone = copy.alone.take();
+            confirmed = copy.confirmed;
             slot.record
                 .put_back_changes(copy.slot.record.take_changes());
             copy.slot.lend(&mut slot);
@@ -323,6 +359,9 @@ impl Desk {
             bytes,
             is_doubtful: false,
             kept_since: None,
+            confirmed,
+            sent: Vec::new(),
+            alone,
         });
     }
 
@@ -371,7 +410,12 @@ impl Desk {
         match self.path {
             Path::Strict => {
                 let seen = (self.slot()).is_some_and(|before| !looks_the_same(before, &slot));
-                self.has_news |= seen;
+                // What has gone on alone is what callers see, until it is taken in.
+                if let Known::Held(copy) = &mut self.known {
+                    self.has_news |= seen && copy.alone.is_none();
+                    let policy = copy.slot.policy.clone();
+                    copy.settle_doubt(&bytes, &policy);
+                }
                 self.hold(Box::new(slot), Some(version), bytes);
             }
             Path::Leased(_) => self.take_over(slot, version, bytes, now),
@@ -394,7 +438,7 @@ impl Desk {
     /// The last known state, for those that look on; it may be old.
     pub fn slot(&self) -> Option<&Slot> {
         match &self.known {
-            Known::Held(copy) => Some(&copy.slot),
+            Known::Held(copy) => Some(copy.alone.as_ref().unwrap_or(&copy.slot)),
             Known::Nothing | Known::Absent { .. } => None,
         }
     }
@@ -402,7 +446,7 @@ impl Desk {
     /// As [`Self::slot`]. What is changed there is local: policy, candidate, changes to tell.
     pub fn slot_mut(&mut self) -> Option<&mut Slot> {
         match &mut self.known {
-            Known::Held(copy) => Some(&mut copy.slot),
+            Known::Held(copy) => Some(copy.alone.as_mut().unwrap_or(&mut copy.slot)),
             Known::Nothing | Known::Absent { .. } => None,
         }
     }

@@ -174,6 +174,13 @@ impl Source {
         }
     }
 
+    pub fn is_cluster(&self) -> bool {
+        match self {
+            Self::Server(address) => matches!(address.kind(), Kind::Cluster),
+            Self::Here(_) => false,
+        }
+    }
+
     async fn follow(&self, keys: &keys::Keys) -> RedisResult<Messages> {
         match self {
             Self::Server(address) => {
@@ -282,7 +289,7 @@ async fn speak(shared: Weak<Shared>) {
                 shared.settle_debts();
             }
             shared.tell_others(round).await;
-        } else if round.is_multiple_of(ALIVE_EVERY) {
+        } else if round.is_multiple_of(ALIVE_EVERY) && !shared.is_away() {
             shared.publish(Vec::new(), Vec::new()).await;
         }
     }
@@ -349,6 +356,10 @@ impl Shared {
     }
 
     async fn tell_others(self: &Arc<Self>, round: u64) {
+        if self.is_away() {
+            // It is told when the store is back.
+            return;
+        }
         let with_successes = round.is_multiple_of(SUCCESSES_EVERY);
         let (listed, sequences) = {
             let mut outgoing = self.feed.outgoing();

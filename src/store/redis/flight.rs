@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
 
-use super::{Act, Counted, Departure, Desk, Outcome, Shared, locked};
+use super::{Act, Counted, Departure, Desk, NOT_ASKED, Outcome, Shared, StoreError, locked};
 use crate::permit::DependencyId;
 
 impl Shared {
@@ -67,7 +67,12 @@ async fn fly(shared: Arc<Shared>, id: DependencyId, desk: Arc<Mutex<Desk>>, firs
         }
         let mut at = locked(&desk);
         let now = shared.clock.now();
-        at.land(reply.map(|reply| reply.outcome), now);
+        match reply {
+            Err(StoreError::Unavailable(why)) if why.starts_with(NOT_ASKED) => {
+                at.stay(StoreError::Unavailable(why), now);
+            }
+            reply => at.land(reply.map(|reply| reply.outcome), now),
+        }
         shared.count.note(id, at.slot().map(|slot| &slot.name));
         shared.tell_news(id, &mut at);
         next = at.depart(shared.lifetimes(), now);

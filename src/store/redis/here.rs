@@ -238,6 +238,25 @@ impl Here {
                 None => Value::Nil,
             }),
             "PEXPIRE" => Ok(Value::Int(1)),
+            "ZADD" => {
+                let at = text(2).parse().unwrap_or(0_u64);
+                inside.indexes.entry(key).or_default().insert(text(3), at);
+                Ok(Value::Int(1))
+            }
+            "ZCOUNT" => {
+                // Above it: `(<score>`.
+                let above = text(2).trim_start_matches('(').parse().unwrap_or(0_u64);
+                let scores = inside.indexes.get(&key).into_iter().flatten();
+                let count = scores.filter(|(_, at)| **at > above).count();
+                Ok(Value::Int(count as i64))
+            }
+            "ZREMRANGEBYSCORE" => {
+                let upto = text(3).parse().unwrap_or(0_u64);
+                let index = inside.indexes.entry(key).or_default();
+                let before = index.len();
+                index.retain(|_, at| *at > upto);
+                Ok(Value::Int((before - index.len()) as i64))
+            }
             "ZRANGEBYSCORE" => {
                 let from = text(2).parse().unwrap_or(0_u64);
                 let ids = inside.indexes.get(&key).into_iter().flatten();

@@ -1,15 +1,17 @@
 //! What a replica does for the store without a caller: it looks at the clock once a second,
-//! finds what others have made, and renews what must not lapse.
+//! finds what others have made, and renews what must not lapse. While the store is away it tries
+//! it, and when it is back it brings what was decided meanwhile.
 
 use std::{
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
 use holdoff_decision::{Nanos, Time, tickets::REPLICAS_MAX};
 
 use super::{
-    Act, Board, Counted, Outcome, PROTECTED, SHARD_KEPT, SHARDS, Shared, StoreError, Version,
+    Act, Board, By, Counted, Ended, Outcome, PROTECTED, SHARD_KEPT, SHARDS, Shared, StoreError,
+    Version,
     keys::{self, Keys},
     link::Link,
     locked, millis,
@@ -20,7 +22,14 @@ use crate::{
 };
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// While it is away, and after a look that failed.
+const TRY_EVERY: Duration = Duration::from_millis(50);
 const SWEEP_EVERY: u32 = 5;
+/// A replica that was not seen for so long is not there any more.
+const SEEN_WITHIN: Duration = Duration::from_secs(60);
+const ALIVE_KEPT: Duration = Duration::from_secs(3_600);
+/// The first who return wait for so long at most, each for another time.
+const RETURN_WITHIN: Duration = Duration::from_millis(250);
 /// Where changes are told with their bytes.
 const SWEEP_LEASED_EVERY: u32 = 300;
 /// No permit of a replica that is gone lives longer.
@@ -35,15 +44,22 @@ const OVERLAP: Nanos = Nanos::from_secs(10);
 pub async fn keep(shared: Weak<Shared>) {
     let mut swept = Time::ORIGIN;
     for round in 0_u32.. {
+        if !stay_with(&shared).await {
+            return;
+        }
         let Some(strong) = shared.upgrade() else {
             return;
         };
-        // A look that fails is made again in a second; until then the own clock goes on.
-        let _ = strong.look_at_clock().await;
+        // Where it fails, the next round tries it at once; until then the own clock goes on.
+        let looked = strong.look_at_clock().await;
         let sweep_every = match strong.is_leased() {
             true => SWEEP_LEASED_EVERY,
             false => SWEEP_EVERY,
         };
+        if round % SWEEP_EVERY == 0 {
+            // As with the clock.
+            let _ = strong.show_oneself(By::Question).await;
+        }
         if round % sweep_every == 0 {
             swept = strong.sweep(swept).await;
             strong.counts.add_many(Counted::Keep, 2);
@@ -58,11 +74,41 @@ pub async fn keep(shared: Weak<Shared>) {
             }
         }
         if round % CLAIM_EVERY == CLAIM_EVERY - 1 {
-            strong.keep_number(strong.number).await;
+            strong.keep_number().await;
             Board::of(&strong).keep_policies().await;
         }
         drop(strong);
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(match looked {
+            Ok(_) => LOOK_EVERY,
+            Err(_) => TRY_EVERY,
+        })
+        .await;
+    }
+}
+
+/// Where the store is away, waits until it is back and has what was decided meanwhile. False: the
+/// store is no longer used.
+async fn stay_with(shared: &Weak<Shared>) -> bool {
+    let mut was_away = false;
+    loop {
+        let Some(strong) = shared.upgrade() else {
+            return false;
+        };
+        if !strong.is_away() {
+            if was_away {
+                tokio::time::sleep(RETURN_WITHIN.mul_f64(strong.unit)).await;
+                // Time has passed; what waits is told by it.
+                let _ = strong.look_at_clock().await;
+                strong.bring_back().await;
+            }
+            return true;
+        }
+        was_away = true;
+        // What fails is tried again at the guard's next time.
+        let _ = strong.show_oneself(By::Keeper).await;
+        strong.try_shards().await;
+        drop(strong);
+        tokio::time::sleep(TRY_EVERY).await;
     }
 }
 
@@ -101,6 +147,88 @@ impl Shared {
         Ok(was_kept)
     }
 
+    /// Writes down that this replica is there, and reads how many are.
+    ///
+    /// # Errors
+    /// The store does not answer, or takes no writes.
+    pub async fn show_oneself(&self, by: By) -> Result<(), StoreError> {
+        let (key, now) = (self.keys.alive(), self.clock.now().0 / 1_000_000);
+        let since = now.saturating_sub(millis(SEEN_WITHIN));
+        let mut show = ::redis::cmd("ZADD");
+        show.arg(&key).arg(now).arg(self.number);
+        let mut count = ::redis::cmd("ZCOUNT");
+        count.arg(&key).arg(format!("({since}")).arg("+inf");
+        let mut keep = ::redis::cmd("PEXPIRE");
+        keep.arg(&key).arg(millis(ALIVE_KEPT));
+        let asked = async {
+            self.counts.add_many(Counted::Keep, 4);
+            self.link.command::<i64>(&show).await?;
+            self.link.command::<i64>(&keep).await?;
+            self.link.command::<u32>(&count).await
+        };
+        let guard = self.guard(0);
+        let replicas = self.guarded(guard, by, Ended::Answered, asked).await?;
+        self.replicas.store(replicas, Ordering::Relaxed);
+        let mut forget = ::redis::cmd("ZREMRANGEBYSCORE");
+        forget.arg(&key).arg("-inf").arg(since);
+        // Who is gone is not counted anyway.
+        let forgotten = self.link.command::<i64>(&forget);
+        let _ = tokio::time::timeout(self.timing.answer_within, forgotten).await;
+        Ok(())
+    }
+
+    /// Of the shards of a cluster some may be away that nobody asks.
+    async fn try_shards(&self) {
+        let nobody: Version = Some("?".into());
+        for shard in 1..self.guards.len() as u64 {
+            if self.guard(shard).is_open() {
+                let place = self.keys.record(DependencyId(shard));
+                // As with the first.
+                let _ = self.ask(&place, &nobody, &Act::Look, 0).await;
+            }
+        }
+    }
+
+    /// At least 1: this one.
+    pub fn known_replicas(&self) -> u32 {
+        self.replicas.load(Ordering::Relaxed).max(1)
+    }
+
+    /// Looks at all records again, and takes what was decided alone into the store: one after the
+    /// other, and each replica in another order.
+    async fn bring_back(self: &Arc<Self>) {
+        let unsent = std::mem::take(&mut *locked(&self.unsent));
+        for number in unsent {
+            // Where it fails again, it is known here.
+            let _ = self.note_number(number, self.clock.now()).await;
+        }
+        let mut all: Vec<_> = self.desks.iter().map(|desk| *desk.key()).collect();
+        let first = (self.unit * all.len() as f64) as usize;
+        all.sort_unstable_by_key(|id| id.0);
+        all.rotate_left(first);
+        for id in all {
+            if self.is_away() {
+                return;
+            }
+            let was_alone = {
+                let desk = self.desk(id);
+                let mut at = locked(&desk);
+                if self.is_leased() {
+                    // What others told meanwhile is lost.
+                    at.doubt();
+                }
+                at.is_alone()
+            };
+            if was_alone || self.is_leased() {
+                self.load(id).await;
+            }
+            if was_alone {
+                // What the store has is known now, and is built on.
+                self.load(id).await;
+            }
+        }
+    }
+
     /// Loads what has changed in the store since, and says since when to sweep next.
     pub async fn sweep(self: &Arc<Self>, since: Time) -> Time {
         let now = self.clock.now();
@@ -128,6 +256,7 @@ impl Shared {
         let desk = self.desk(id);
         let joined = {
             let mut at = locked(&desk);
+            at.rejoin();
             let joined = at.join(|_| Err(StoreError::Unknown), |_| ());
             self.dispatch(id, &desk, &mut at);
             joined
@@ -138,14 +267,14 @@ impl Shared {
         }
     }
 
-    async fn keep_number(&self, number: u16) {
-        let mut command = ::redis::cmd("PEXPIRE");
-        command
-            .arg(self.keys.replica(number))
-            .arg(millis(NUMBER_KEPT));
+    async fn keep_number(&self) {
+        // Also where the store has lost it.
+        let mut command = ::redis::cmd("SET");
+        command.arg(self.keys.replica(self.number)).arg(1);
+        command.arg("PX").arg(millis(NUMBER_KEPT));
         // It is kept for days, and claimed every hour.
         self.counts.add(Counted::Keep);
-        let claimed = self.link.command::<bool>(&command);
+        let claimed = self.link.command::<::redis::Value>(&command);
         let _ = tokio::time::timeout(LOOK_EVERY, claimed).await;
     }
 

@@ -8,6 +8,7 @@
 //! prefix{0}policies    policies put over the API
 //! prefix{0}e           what happened           prefix{0}w<run>     who told how much of it
 //! prefix{0}h           who is there            prefix{0}b          the channel of news of these
+//! prefix{0}alive       the replicas that are there
 //! prefixt             the channel of what replicas tell each other
 //! ```
 //!
@@ -91,6 +92,11 @@ impl Keys {
 
     pub fn permit_key(&self) -> String {
         format!("{}{{0}}key", self.prefix)
+    }
+
+    /// The replicas that are there, by the fleet's time in milliseconds.
+    pub fn alive(&self) -> String {
+        format!("{}{{0}}alive", self.prefix)
     }
 
     /// Claimed by the replica of this number.

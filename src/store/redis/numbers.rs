@@ -50,15 +50,7 @@ impl Shared {
         let mut expected: Version = Some("?".into());
         let mut act = Act::Look;
         for _ in 0..TRIES {
-            let reply = self
-                .ask(&place, &expected, &act, 0)
-                .await
-                .inspect_err(|_| {
-                    // It may have arrived.
-                    if act != Act::Look || was_untaken {
-                        self.take_back((instance, sequence));
-                    }
-                })?;
+            let reply = self.ask(&place, &expected, &act, 0).await?;
             let (version, seen) = match reply.outcome {
                 Outcome::Done(_) => return Ok(true),
                 Outcome::Other { version, bytes } => (Some(version), Seen::of_bytes(&bytes)),

@@ -143,10 +143,30 @@ impl FromRedisValue for Reply {
     }
 }
 
+/// What a server says that cannot serve now, whatever it is asked.
+const AWAY: [&str; 10] = [
+    "OOM",
+    "LOADING",
+    "BUSY",
+    "READONLY",
+    "MISCONF",
+    "NOREPLICAS",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "NOAUTH",
+    "WRONGPASS",
+];
+
 /// Whether what went wrong is the store's word about this very call, and not its being away.
 pub fn is_refusal(error: &::redis::RedisError) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::UnexpectedReturnType | ErrorKind::Parse
-    )
+    match error.kind() {
+        ErrorKind::Server(_) | ErrorKind::Extension => {
+            // What fails within a script is told behind the script's own word.
+            let told = error.to_string();
+            let code = error.code().unwrap_or_default();
+            !AWAY.iter().any(|word| code == *word || told.contains(word))
+        }
+        ErrorKind::UnexpectedReturnType => true,
+        _ => false,
+    }
 }

@@ -43,6 +43,8 @@ class EventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EVENT_KIND_CANDIDATE_DROPPED: _ClassVar[EventKind]
     EVENT_KIND_CANDIDATE_PROMOTED: _ClassVar[EventKind]
     EVENT_KIND_CANDIDATE_TRIPPED: _ClassVar[EventKind]
+    EVENT_KIND_STORE_AWAY: _ClassVar[EventKind]
+    EVENT_KIND_STORE_BACK: _ClassVar[EventKind]
 
 class PolicySource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -86,6 +88,8 @@ EVENT_KIND_CANDIDATE_PUT: EventKind
 EVENT_KIND_CANDIDATE_DROPPED: EventKind
 EVENT_KIND_CANDIDATE_PROMOTED: EventKind
 EVENT_KIND_CANDIDATE_TRIPPED: EventKind
+EVENT_KIND_STORE_AWAY: EventKind
+EVENT_KIND_STORE_BACK: EventKind
 POLICY_SOURCE_UNSPECIFIED: PolicySource
 POLICY_SOURCE_BUILT_IN: PolicySource
 POLICY_SOURCE_FILE: PolicySource

@@ -40,9 +40,7 @@ pub(super) fn confirm(
             record.give_back(&permit, now);
             end(record, &permit, context);
             if permit.retry > 0 || permit.kind == PermitKind::Hedge {
-                record
-                    .budget
-                    .refund(&policy.budget, ask.caller, permit.issued, now);
+                record.refund(&policy.budget, ask.caller, permit.issued, now);
             }
             Err(denial)
         }

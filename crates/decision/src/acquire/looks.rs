@@ -125,10 +125,26 @@ pub(super) fn look_at_breaker(
     look_at_fault(policy, record, ask, asker, context)?;
     let spread = policy.breaker.spread;
     let probes_from = context.probes_from(policy);
-    match record
+    let admission = record
         .breaker
-        .admit(&policy.breaker, asker, probes_from, context.now)
-    {
+        .admit(&policy.breaker, asker, probes_from, context.now);
+    if let (Admission::Probe, Some(left)) = (admission, record.next_look()) {
+        // Nobody knows how many are out.
+        let is_free = policy.breaker.mode != Mode::Enforce
+            || (asker == Asker::FirstAttempt && is_spared(policy, record));
+        let facts = Facts::StoreAway(left);
+        return match is_free {
+            true => Ok(false),
+            false => Err(later(
+                DenialReason::ProbeInProgress,
+                left,
+                spread,
+                context,
+                facts,
+            )),
+        };
+    }
+    match admission {
         Admission::Pass => Ok(false),
         Admission::Probe => match ask.question {
             // In shadow mode it takes no lease, but it passes.
@@ -405,8 +421,7 @@ pub(super) fn look_at_budget(
     match ask.question {
         Question::First | Question::Confirm(_) => Ok(()),
         Question::Retry { .. } | Question::Hedge { .. } => record
-            .budget
-            .look(
+            .look_at_budget(
                 &policy.budget,
                 ask.caller,
                 context.floor_from(policy),

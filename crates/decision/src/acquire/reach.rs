@@ -26,6 +26,8 @@ pub enum Reach {
     Fleet,
     /// It is about a state that may not have been told here: that is asked for first.
     Behind,
+    /// What is not done without the store: what operators do.
+    Store,
 }
 
 /// For a question. `floor_from`: as in [`Context::floor_from`](crate::Context::floor_from).

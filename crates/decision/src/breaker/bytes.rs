@@ -60,6 +60,13 @@ impl Breaker {
         self.forget_rare(|_| ());
     }
 
+    /// Takes the trip of a breaker that was a copy of this one. Leases stay.
+    pub(crate) fn take_trip(&mut self, other: &Self) {
+        self.forget_evidence();
+        (self.phase, self.epoch, self.since) = (other.phase, other.epoch, other.since);
+        *self.past_mut() = other.past();
+    }
+
     pub(crate) fn write_evidence(&self, out: &mut Vec<u8>) {
         part(number::DETECTOR, &self.detector, &Detector::default(), out);
         part(number::RECENT, &self.recent, &Sketch::default(), out);

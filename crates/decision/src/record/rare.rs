@@ -117,6 +117,12 @@ impl Record {
         replays.remember(key, remembered, now);
     }
 
+    /// What was remembered since, for another record of the same dependency.
+    pub(super) fn remembered_since(&self, since: Time) -> Vec<(Key, Remembered, Time)> {
+        let replays = (self.rare.as_ref()).and_then(|rare| rare.replays.as_ref());
+        replays.map_or_else(Vec::new, |replays| replays.since(since).collect())
+    }
+
     /// Forgets the grants of a permit that is void.
     pub(crate) fn forget_permit(&mut self, serial: u64) {
         if let Some(replays) = (self.rare.as_mut()).and_then(|rare| rare.replays.as_mut()) {

@@ -19,6 +19,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{Record, State, part};
 use crate::{
     Nanos, Outcome, OutcomeKind, Permit, Policy, Tally, Time,
+    alone::Alone,
     breaker::{Breaker, Phase, Verdict},
     budget::Budget,
     bytes::{fields, part as write_part},
@@ -40,10 +41,14 @@ const FORGET_EVERY: Nanos = Nanos::from_secs(1);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Replica {
     /// The epoch and the hold as they were shared last.
-    epoch: u64,
-    held_until: Time,
-    /// First attempts that the shared budget has not got.
-    undeposited: Budget,
+    pub(super) epoch: u64,
+    pub(super) held_until: Time,
+    /// First attempts that the shared budget has not got, and retries that were promised alone.
+    pub(super) owed: Budget,
+    /// What of them was sent and may have arrived.
+    pub(super) doubted: Budget,
+    /// While the store is away.
+    pub(super) alone: Option<Box<Alone>>,
     gathered: Summary,
     /// Permits of other replicas that were reported. A copy of the record shares it: it may be large,
     /// and is hardly ever changed while there are two.
@@ -129,6 +134,7 @@ impl Replica {
             if self.others.values().any(is_over) {
                 Arc::make_mut(&mut self.others).retain(|_, word| !is_over(word));
             }
+            self.gathered.reported.retain(|_, word| !is_over(word));
         }
     }
 }
@@ -145,11 +151,11 @@ impl Record {
         }));
     }
 
-    fn replica(&self) -> Option<&Replica> {
+    pub(super) fn replica(&self) -> Option<&Replica> {
         self.rare.as_ref()?.replica.as_deref()
     }
 
-    fn replica_mut(&mut self) -> Option<&mut Replica> {
+    pub(super) fn replica_mut(&mut self) -> Option<&mut Replica> {
         self.rare.as_mut()?.replica.as_deref_mut()
     }
 
@@ -173,7 +179,8 @@ impl Record {
         let (epoch, held_until) = (self.breaker.epoch, self.held_until());
         if let Some(replica) = self.replica_mut() {
             (replica.epoch, replica.held_until) = (epoch, held_until);
-            replica.undeposited = Budget::default();
+            replica.owed = Budget::default();
+            replica.doubted = Budget::default();
         }
     }
 
@@ -187,7 +194,7 @@ impl Record {
     /// Whether first attempts of here are missing where others ask for retries.
     pub fn owes_deposits(&self, now: Time) -> bool {
         self.replica()
-            .is_some_and(|replica| replica.undeposited.bucket > 0)
+            .is_some_and(|replica| replica.owed.bucket > 0)
             && !self.budget.is_idle(now)
     }
 
@@ -197,7 +204,7 @@ impl Record {
             return false;
         };
         let (base, base_held) = (replica.epoch, replica.held_until);
-        let undeposited = replica.undeposited.clone();
+        let owed = replica.owed.clone();
         let own_trip = self.breaker.epoch > base && shared.breaker.epoch == base;
         let own_hold = self.held_until() != base_held;
         let before = (self.breaker.epoch, self.held_until(), self.order().cloned());
@@ -208,7 +215,7 @@ impl Record {
         let callers = self.budget.callers.take();
         self.budget = std::mem::take(&mut shared.budget);
         self.budget.callers = callers;
-        self.budget.deposit_all(&policy.budget, &undeposited, now);
+        self.budget.add_all(&policy.budget, &owed, now);
         let held_until = match own_hold {
             true => self.held_until().max(shared.held_until()),
             false => shared.held_until(),
@@ -255,10 +262,13 @@ impl Record {
         if self.replica().is_none() {
             return self.budget.deposit(policy, count, now);
         }
+        if self.deposit_alone(policy, count, now) {
+            return;
+        }
         // Another replica's clock may be a little ahead.
         self.budget.deposit_made(policy, count, now);
         if let Some(replica) = self.replica_mut() {
-            replica.undeposited.deposit_made(policy, count, now);
+            replica.owed.deposit_made(policy, count, now);
         }
     }
 
@@ -267,6 +277,9 @@ impl Record {
         let Some(replica) = self.replica().filter(|_| !self.tickets.are_of(serial)) else {
             return self.tickets.look(serial);
         };
+        if let Some(known) = self.former_ticket(serial) {
+            return known;
+        }
         let bit = 1_u64 << (serial % 64);
         match replica.others.get(&(serial / 64)) {
             Some(word) if word.followed & bit != 0 => Ticket::Followed,
@@ -300,6 +313,9 @@ impl Record {
     }
 
     fn note_reported(&mut self, number: u64, word: Reported) {
+        if self.note_former(number, (word.reported, word.followed)) {
+            return;
+        }
         if self.tickets.are_of(number.saturating_mul(64)) {
             // Mostly there is one.
             let mut reported = word.reported;

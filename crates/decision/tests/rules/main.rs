@@ -1,6 +1,7 @@
 //! The rules against their contract: behaviour cases by their ids, laws as properties, an
 //! exhaustive walk of a small world, and the vectors that all languages share.
 
+mod alone;
 mod breaker_cases;
 mod budget_cases;
 mod calendar_cases;

@@ -195,7 +195,7 @@ impl World {
                 self.share(at);
                 answer
             }
-            Reach::Fleet | Reach::Behind => {
+            Reach::Fleet | Reach::Behind | Reach::Store => {
                 self.swap(at, |policy, record| acquire(policy, record, ask, &context))
             }
         };
@@ -255,7 +255,7 @@ impl World {
                 self.share(at);
                 told
             }
-            Reach::Fleet | Reach::Behind => self.swap(at, |policy, record| {
+            Reach::Fleet | Reach::Behind | Reach::Store => self.swap(at, |policy, record| {
                 report(policy, record, permit, &outcome, caller, &context)
             }),
         };

@@ -131,13 +131,18 @@ impl Desk {
             .is_some_and(|from| crate::clock::instant() < from);
         if let Known::Held(copy) = &self.known
             && !waits
+            && !copy.slot.record.is_alone()
             && self.flight.is_none()
             && self.draft.is_none()
             && matches!(self.path, Path::Leased(_))
         {
             let slot = (!copy.is_doubtful).then(|| Box::new(copy.slot.copy()));
             let waiting = Vec::new();
-            self.draft = Some(Draft { slot, waiting });
+            self.draft = Some(Draft {
+                slot,
+                waiting,
+                rejoins: None,
+            });
         }
     }
 
@@ -186,12 +191,14 @@ impl Desk {
             return self.hold(Box::new(slot), version, bytes);
         };
         let policy = copy.slot.policy.clone();
+        copy.settle_doubt(&bytes, &policy);
         self.has_news |= copy.slot.record.take_shared(&policy, slot.record, now);
         let checks = slot.beside.and_then(|beside| beside.checks);
         if checks.is_some() {
             copy.slot.beside.get_or_insert_default().checks = checks;
         }
         (copy.version, copy.bytes, copy.is_doubtful) = (version, bytes, false);
+        copy.sent.clear();
     }
 
     /// Whether callers see another state than was told.

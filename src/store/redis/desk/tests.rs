@@ -129,7 +129,7 @@ fn after_silence_the_store_is_asked_before_the_copy_is_built_on() {
     desk.depart(LIFETIMES, NOW).unwrap();
     let away = StoreError::Unavailable("away".to_owned());
     desk.land(Err(away.clone()), NOW);
-    assert_eq!(lost.landing.try_recv(), Ok(Landing::Failed(away)));
+    assert_eq!(lost.landing.try_recv(), Ok(Landing::Doubtful(away)));
     assert_eq!(trips(&desk), 0, "nothing is known to have happened");
     let mut next = desk.join(make, count).unwrap();
     assert!(next.before.is_none());
