@@ -30,7 +30,10 @@ mod script;
 
 use std::{
     hash::BuildHasherDefault,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicU32},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU32, AtomicU64},
+    },
     time::Duration,
 };
 
@@ -118,6 +121,10 @@ struct Shared {
     guards: Vec<Guard>,
     /// Replicas that are there, this one included; 0: not known yet.
     replicas: AtomicU32,
+    /// Every name that the store had was loaded; later ones are told.
+    knows_names: AtomicBool,
+    /// Of all that was heard of: a name that begins here goes on above it.
+    highest_epoch: AtomicU64,
     /// Numbers of reports that were noted while the store was away.
     unsent: Mutex<Vec<(u64, u64)>>,
     /// Its own, in [0, 1): spreads what all replicas do.
@@ -238,6 +245,8 @@ impl RedisStore {
                 false => vec![Guard::new(Triers::Keeper, unit, now)],
             },
             replicas: AtomicU32::new(0),
+            knows_names: AtomicBool::new(false),
+            highest_epoch: AtomicU64::new(0),
             unsent: Mutex::default(),
             unit,
             clock,

@@ -1,7 +1,7 @@
 //! One question to the shared store: in place where this replica may answer it alone, with the
 //! next swap where not.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, atomic::Ordering};
 
 use holdoff_decision::{Nanos, Reach, Time, alone::Terms, breaker::Phase};
 use tokio::time::Instant;
@@ -85,6 +85,7 @@ impl RedisStore {
                 (Ok(Landing::Failed(error) | Landing::Doubtful(error)), _) => {
                     been.doubted |= is_doubted;
                     let mut at = locked(&desk);
+                    self.begin_here(id, &mut at, &mut maker, &reach)?;
                     let may = at.slot().is_some_and(|slot| reach(slot) != Reach::Store);
                     if !may {
                         return Err(error);
@@ -157,6 +158,7 @@ impl RedisStore {
         let shared = &self.shared;
         let guard = shared.guard_of(id);
         if let Some(left) = guard.shut_for(shared.clock.own()) {
+            self.begin_here(id, at, maker, reach)?;
             let here = at.slot().map(reach);
             let waits = left > Nanos::ZERO || !guard.is_tried_by_questions();
             if here.is_some_and(|here| here != Reach::Store) && (waits || here == Some(Reach::Here))
@@ -203,6 +205,28 @@ impl RedisStore {
         )?;
         shared.dispatch(id, desk, at);
         Ok(Way::Joined(joined))
+    }
+
+    /// While the store is away a name begins at this replica, if it is sure to have heard of all
+    /// that there were.
+    fn begin_here(
+        &self,
+        id: DependencyId,
+        at: &mut Desk,
+        maker: &mut Maker<'_, impl FnOnce(u64) -> Result<Seed, StoreError>>,
+        reach: &impl Fn(&Slot) -> Reach,
+    ) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        if !at.is_blank() || !shared.knows_names.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let highest_epoch = shared.highest_epoch.load(Ordering::Relaxed);
+        let slot = maker.make(&shared.count, highest_epoch)?;
+        if reach(&slot) != Reach::Store {
+            at.begin_here(slot);
+            shared.count.note(id, at.slot().map(|slot| &slot.name));
+        }
+        Ok(())
     }
 
     /// A name that may not be makes no desk.

@@ -93,6 +93,8 @@ struct Copy {
     kept_since: Option<Time>,
     /// When the store had this version last, for sure.
     confirmed: Time,
+    /// It began here while the store was away, and the store was not asked for it since.
+    is_new: bool,
     /// What was sent without an answer, and may still arrive.
     sent: Vec<Vec<u8>>,
     /// On the strict path: what has gone on while the store is away.
@@ -278,6 +280,7 @@ impl Desk {
         self.take_answer(answer, now);
         if let (true, Known::Held(copy)) = (is_answered, &mut self.known) {
             copy.confirmed = copy.confirmed.max(now);
+            copy.is_new = false;
         }
         if let Some((version, bytes)) = self.overheard.take() {
             self.overhear(&version, &bytes, now);
@@ -360,6 +363,7 @@ impl Desk {
             is_doubtful: false,
             kept_since: None,
             confirmed,
+            is_new: false,
             sent: Vec::new(),
             alone,
         });

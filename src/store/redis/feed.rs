@@ -350,7 +350,7 @@ impl Shared {
         let desk = self.desk(id);
         let mut at = locked(&desk);
         at.overhear(version, bytes, self.clock.now());
-        self.count.note(id, at.slot().map(|slot| &slot.name));
+        self.note_copy(id, &at);
         self.tell_news(id, &mut at);
         self.dispatch(id, &desk, &mut at);
     }

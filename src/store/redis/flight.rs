@@ -1,7 +1,7 @@
 //! Swaps on their way: when a desk's draft leaves, and what becomes of it. What is in it, and what an
 //! answer means, is the desk's.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, atomic::Ordering};
 
 use tokio::time::Instant;
 
@@ -22,6 +22,16 @@ impl Shared {
         if let Some(departure) = at.depart(self.lifetimes(), self.clock.now()) {
             let flight = fly(Arc::clone(self), id, Arc::clone(desk), departure);
             self.home.spawn(flight);
+        }
+    }
+
+    /// A copy was taken of what the store has.
+    pub(super) fn note_copy(&self, id: DependencyId, at: &Desk) {
+        let slot = at.slot();
+        self.count.note(id, slot.map(|slot| &slot.name));
+        if let Some(slot) = slot {
+            let epoch = slot.record.breaker.epoch;
+            self.highest_epoch.fetch_max(epoch, Ordering::Relaxed);
         }
     }
 
@@ -65,6 +75,13 @@ async fn fly(shared: Arc<Shared>, id: DependencyId, desk: Arc<Mutex<Desk>>, firs
         if was_lost && matches!(act, Act::Put { .. }) {
             shared.counts.add(Counted::SwapLost);
         }
+        if let Ok(reply) = &reply
+            && let Outcome::Absent { highest_epoch } = reply.outcome
+        {
+            shared
+                .highest_epoch
+                .fetch_max(highest_epoch, Ordering::Relaxed);
+        }
         let mut at = locked(&desk);
         let now = shared.clock.now();
         match reply {
@@ -73,7 +90,7 @@ async fn fly(shared: Arc<Shared>, id: DependencyId, desk: Arc<Mutex<Desk>>, firs
             }
             reply => at.land(reply.map(|reply| reply.outcome), now),
         }
-        shared.count.note(id, at.slot().map(|slot| &slot.name));
+        shared.note_copy(id, &at);
         shared.tell_news(id, &mut at);
         next = at.depart(shared.lifetimes(), now);
     }

@@ -233,6 +233,7 @@ impl Shared {
     pub async fn sweep(self: &Arc<Self>, since: Time) -> Time {
         let now = self.clock.now();
         let from = since.0.saturating_sub(OVERLAP.0) / 1_000_000;
+        let mut has_all = true;
         for shard in 0..SHARDS {
             let mut command = ::redis::cmd("ZRANGEBYSCORE");
             command.arg(self.keys.index(shard)).arg(from).arg("+inf");
@@ -242,11 +243,15 @@ impl Shared {
             let Ok(Ok(ids)) = tokio::time::timeout(LOOK_EVERY, ids).await else {
                 return since;
             };
+            has_all &= ids.len() < SWEPT_MAX;
             for id in ids.iter().filter_map(|digits| keys::id_of(digits)) {
                 if !self.desks.contains_key(&id) {
                     self.load(id).await;
                 }
             }
+        }
+        if has_all && !self.is_away() {
+            self.knows_names.store(true, Ordering::Relaxed);
         }
         now
     }

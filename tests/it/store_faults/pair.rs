@@ -263,6 +263,8 @@ pub struct Pair {
     path: Decisions,
     /// First attempts of `counted`.
     counted: u64,
+    /// Those of `new`, a name that nobody had before the store was away.
+    begun: u64,
     /// Hedges of `budget` that were granted, and its first attempts.
     hedged: (u32, u32),
 }
@@ -284,6 +286,7 @@ impl Pair {
             policies,
             path,
             counted: 0,
+            begun: 0,
             hedged: (0, 0),
         };
         pair.prepare().await;
@@ -472,9 +475,12 @@ impl Pair {
         let page = replica.page("/readyz").await;
         assert!(page.starts_with("HTTP/1.0 200"), "{page}");
         assert!(page.contains("decides alone"), "{page}");
-        let unknown = replica.client.refused(question("never-seen")).await;
-        assert_eq!(unknown.code(), Code::Unavailable);
-        let info = unknown.get_details_error_info().expect("it says why");
+        let begun = replica.first("new").await;
+        assert!(begun.degraded && granted(&begun).is_some(), "{begun:?}");
+        self.begun += 1;
+        let refused = replica.force_open("ordered-unknown").await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
+        let info = refused.get_details_error_info().expect("it says why");
         assert_eq!(info.reason, "STORE_UNAVAILABLE");
         let refused = replica.force_open("closed").await.unwrap_err();
         assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
@@ -500,6 +506,7 @@ impl Pair {
             self.hedged.0 += replica.hedge(5).await;
         }
         self.budget_holds("together again", lost.1);
+        self.what_began_alone_is_the_fleets().await;
         let least = self.counted.saturating_sub(lost.0);
         let begun = Instant::now();
         let shown = loop {
@@ -525,6 +532,27 @@ impl Pair {
             assert!(shown <= self.counted, "{shown}: more than {}", self.counted);
         }
         took
+    }
+
+    async fn what_began_alone_is_the_fleets(&mut self) {
+        for replica in &mut self.replicas {
+            let answer = replica.first("new").await;
+            self.begun += 1;
+            let permit = granted(&answer).expect("first attempts pass").to_vec();
+            replica.retry("new", &permit).await;
+        }
+        let begun = Instant::now();
+        for at in 0..2 {
+            loop {
+                let shown = self.replicas[at].client.get("new").await.first_attempts;
+                assert!(shown <= self.begun, "{shown}: more than {}", self.begun);
+                if shown == self.begun {
+                    break;
+                }
+                assert!(begun.elapsed() < PATIENCE, "{shown} of {}", self.begun);
+                pause(Duration::from_millis(100)).await;
+            }
+        }
     }
 
     /// At most one probe is out over both, whoever asks.

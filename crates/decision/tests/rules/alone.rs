@@ -233,7 +233,11 @@ fn a_permit_of_a_replica_that_was_alone_testifies_to_nobody_else() {
     for _ in 0..2 {
         let told = tell(&policy, &mut stored, &given, FAIL, at(2));
         assert_eq!(told, Reported::Unknown);
-        assert_eq!(given.told(told), Reported::StaleEpoch, "as its caller hears");
+        assert_eq!(
+            given.told(told),
+            Reported::StaleEpoch,
+            "as its caller hears"
+        );
     }
     let retry = Question::Retry {
         attempt: 2,

@@ -5,6 +5,9 @@
 //! copy goes on beside it, so that it is known what the store had. When the store is back it is
 //! looked at first; then what happened is drafted on what it has, before whatever is asked next.
 //!
+//! A name that no replica has told of begins here, as a record that the store may not have: when it is
+//! back it is looked at first, as after any doubt.
+//!
 //! A swap that nobody answered may have arrived, also much later: its bytes are kept until another
 //! swap has made it impossible. What is found to be those bytes has arrived; where others have
 //! changed the record since nobody can tell, and then nothing counts twice.
@@ -32,6 +35,27 @@ pub struct Alone {
 }
 
 impl Desk {
+    /// Whether nothing is known of a record, and nothing is on its way.
+    pub fn is_blank(&self) -> bool {
+        self.is_idle() && !matches!(self.known, Known::Held(_))
+    }
+
+    /// A record of a name that is new, as far as is known here.
+    pub fn begin_here(&mut self, mut slot: Slot) {
+        self.path.begin(&mut slot);
+        self.known = Known::Held(Copy {
+            slot: Box::new(slot),
+            version: None,
+            bytes: Vec::new(),
+            is_doubtful: true,
+            kept_since: None,
+            confirmed: Time::ORIGIN,
+            is_new: true,
+            sent: Vec::new(),
+            alone: None,
+        });
+    }
+
     /// Applies a rule alone. `None`: nothing is known of the record, or something is on its way.
     pub fn apply_alone<R>(&mut self, how: Alone, rule: impl FnOnce(&mut Slot) -> R) -> Option<R> {
         if !self.is_idle() {
@@ -46,7 +70,7 @@ impl Desk {
         let newest = Nanos(window.0 / NEWEST_WITHIN);
         let knows_all = match self.path {
             // Each change is told.
-            Path::Leased(_) => true,
+            Path::Leased(_) => !copy.is_new,
             Path::Strict => how.terms.since.since(copy.confirmed) <= newest,
         };
         let terms = Terms {

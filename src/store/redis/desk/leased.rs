@@ -198,6 +198,7 @@ impl Desk {
             copy.slot.beside.get_or_insert_default().checks = checks;
         }
         (copy.version, copy.bytes, copy.is_doubtful) = (version, bytes, false);
+        copy.is_new = false;
         copy.sent.clear();
     }
 

@@ -47,8 +47,13 @@ fn context() -> Context {
 }
 
 fn first(slot: &mut Slot) -> Permit {
+    let granted = grant(slot, Question::First);
+    granted.expect("it is closed")
+}
+
+fn grant(slot: &mut Slot, question: Question) -> Option<Permit> {
     let ask = Ask {
-        question: Question::First,
+        question,
         caller: 1,
         service: 1,
         call: None,
@@ -59,7 +64,7 @@ fn first(slot: &mut Slot) -> Permit {
     };
     let policy = slot.policy.clone();
     let answer = acquire(&policy, &mut slot.record, &ask, &context());
-    answer.verdict.expect("it is closed").permit
+    answer.verdict.ok().map(|grant| grant.permit)
 }
 
 fn fail(slot: &mut Slot, permit: &Permit) {
@@ -299,4 +304,60 @@ fn ask_nothing(desk: &mut Desk) {
     desk.rejoin();
     // What comes of it is at the desk.
     let _ = desk.join(make, |_| ()).unwrap();
+}
+
+/// A name that nobody had: one first attempt alone, the store is back, and has `theirs` or nothing.
+fn back_after_a_beginning(theirs: Option<Vec<u8>>) -> Vec<u8> {
+    let mut desk = Desk::default();
+    assert!(desk.is_blank());
+    desk.begin_here(make(0).unwrap());
+    assert!(!desk.is_blank());
+    desk.apply_alone(how(), |slot| {
+        first(slot);
+    })
+    .unwrap();
+    ask(&mut desk);
+    let departure = desk.depart(LIFETIMES, NOW).unwrap();
+    assert_eq!((departure.expected, departure.act), (None, Act::Look));
+    let (answer, at) = match theirs {
+        Some(bytes) => (found("7", bytes), version("7")),
+        None => (Ok(Outcome::Done(None)), None),
+    };
+    desk.land(answer, NOW);
+    ask(&mut desk);
+    let (expected, bytes) = put(&mut desk);
+    assert_eq!(expected, at);
+    bytes
+}
+
+#[test]
+fn a_name_that_began_alone_is_made_in_the_store_when_it_is_back() {
+    let made = stored::read(&back_after_a_beginning(None)).unwrap();
+    assert_eq!(first_attempts(&made), 2);
+}
+
+#[test]
+fn a_name_that_began_alone_is_added_to_what_another_has_made_meanwhile() {
+    let mut theirs = make(0).unwrap();
+    for _ in 0..3 {
+        first(&mut theirs);
+    }
+    theirs.record.breaker.epoch = 5;
+    let together = stored::read(&back_after_a_beginning(Some(bytes_of(&theirs)))).unwrap();
+    assert_eq!(first_attempts(&together), 5);
+    assert_eq!(together.record.breaker.epoch, 5);
+}
+
+#[test]
+fn a_name_that_began_alone_has_no_part_of_the_floor_at_first() {
+    for path in [super::super::Path::Strict, super::super::Path::Leased(3)] {
+        let mut desk = Desk::new(path);
+        desk.begin_here(make(0).unwrap());
+        let hedged = desk.apply_alone(how(), |slot| grant(slot, Question::Hedge { attempt: 1 }));
+        let permit = hedged.expect("it goes on alone");
+        assert_eq!(permit, None, "{path:?}: others may have begun it too");
+        let mut known = held("10");
+        let hedged = known.apply_alone(how(), |slot| grant(slot, Question::Hedge { attempt: 1 }));
+        assert!(hedged.unwrap().is_some(), "else the test shows nothing");
+    }
 }
