@@ -2,7 +2,8 @@
 //! they are measured by: a plain client's token bucket, one EVALSHA a decision.
 //!
 //! `cargo bench --bench store` (needs redis-server; `bash tests/stores`). The four take turns, five
-//! times over; what is printed are medians.
+//! times over; what is printed are medians. `-- embedded`, `leased` or `strict` has its one caller run
+//! alone, for a profiler.
 
 #![recursion_limit = "256"]
 
@@ -70,7 +71,22 @@ fn main() {
         .enable_all()
         .build()
         .expect("a runtime");
-    runtime.block_on(measure(port));
+    let only = std::env::args().skip(1).find(|word| !word.starts_with('-'));
+    runtime.block_on(async {
+        let url = format!("redis://127.0.0.1:{port}");
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let load = Load {
+            callers: 1,
+            dependencies: 1,
+        };
+        match only.as_deref() {
+            None => measure(&url).await,
+            Some("embedded") => alone(embedded().await, load).await,
+            Some("leased") => alone(over(&url, "l", Decisions::Leased, load).await, load).await,
+            Some("strict") => alone(over(&url, "s", Decisions::Strict, load).await, load).await,
+            Some(other) => panic!("{other} is none of embedded, leased, strict"),
+        }
+    });
 }
 
 /// A store to itself, and what has to stay as it is while it is measured.
@@ -111,27 +127,32 @@ enum Asks {
     AndReports,
 }
 
-async fn measure(port: u16) {
-    let url = format!("redis://127.0.0.1:{port}");
-    tokio::time::sleep(Duration::from_millis(300)).await;
+async fn alone<S: Store>(on: Coordinator<S>, load: Load) {
+    let mut measured = Measured::new(on);
+    for _ in 0..ROUNDS {
+        measured.turn(load).await;
+    }
+    println!("{:.0?}", measured.medians());
+}
+
+async fn measure(url: &str) {
     println!("a second: first attempts, and first attempts with their reports");
     for (callers, dependencies) in [(1, 1), (50, 1), (50, 50), (500, 50)] {
         let load = Load {
             callers,
             dependencies,
         };
-        let memory = coordinator(MemoryStore::default(), Clock::system()).await;
-        let mut embedded = Measured::new(memory);
-        let mut leased = Measured::new(over(&url, "l", Decisions::Leased, load).await);
-        let mut strict = Measured::new(over(&url, "s", Decisions::Strict, load).await);
+        let mut embedded = Measured::new(embedded().await);
+        let mut leased = Measured::new(over(url, "l", Decisions::Leased, load).await);
+        let mut strict = Measured::new(over(url, "s", Decisions::Strict, load).await);
         let (mut scripted, mut swaps) = (Vec::new(), 0);
         for _ in 0..ROUNDS {
             embedded.turn(load).await;
             leased.turn(load).await;
-            let before = calls(&url).await;
+            let before = calls(url).await;
             strict.turn(load).await;
-            swaps += calls(&url).await - before;
-            scripted.push(buckets(&url, load).await);
+            swaps += calls(url).await - before;
+            scripted.push(buckets(url, load).await);
         }
         let of_strict: f64 = strict.found.iter().flatten().sum();
         let in_a_swap = of_strict * MEASURED.as_secs_f64() / swaps.max(1) as f64;
@@ -156,6 +177,10 @@ async fn measure(port: u16) {
 fn median(of: &mut [f64]) -> f64 {
     of.sort_by(f64::total_cmp);
     of[of.len() / 2]
+}
+
+async fn embedded() -> Coordinator<MemoryStore> {
+    coordinator(MemoryStore::default(), Clock::system()).await
 }
 
 async fn over(url: &str, name: &str, decisions: Decisions, load: Load) -> Coordinator<RedisStore> {
