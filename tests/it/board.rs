@@ -28,7 +28,7 @@ use holdoff_decision::{
 
 use crate::{
     harness::{PATIENCE, source},
-    stores::{Make, Server, connect_timed},
+    stores::{Cluster, Make, Server, connect_timed},
 };
 
 const FAIL: Outcome = Outcome::of(OutcomeKind::Failure);
@@ -84,7 +84,16 @@ async fn begin(
     data: Option<&Path>,
     policies: &str,
 ) -> Result<Replica, Vec<Finding>> {
-    let store = connect_timed(&server.url(), TIMING, decisions).await;
+    begin_at(&server.url(), decisions, data, policies).await
+}
+
+async fn begin_at(
+    url: &str,
+    decisions: Decisions,
+    data: Option<&Path>,
+    policies: &str,
+) -> Result<Replica, Vec<Finding>> {
+    let store = connect_timed(url, TIMING, decisions).await;
     let key = PermitKey(store.permit_key());
     let clock = Clock::Fleet(store.clock());
     let start = Start {
@@ -211,6 +220,58 @@ async fn a_policy_that_is_put_on_one_replica_holds_on_all_and_on_those_that_star
         .unwrap();
     for replica in [&one, &late] {
         until("it goes", async || replica.max_attempts("named") == "4").await;
+    }
+}
+
+/// Policies, events and who is there travel by a cluster's keys and by the master that Sentinels
+/// name as they do by one server's.
+#[tokio::test]
+async fn operators_see_one_fleet_over_a_cluster_and_by_sentinels() {
+    let cluster = Cluster::start();
+    let master = Server::start(Make::Redis, &[]);
+    let sentinel = Server::sentinel(master.port);
+    let by_sentinel = format!("redis+sentinel://127.0.0.1:{}/primary", sentinel.port);
+    for url in [cluster.url(), by_sentinel] {
+        for decisions in BOTH {
+            let url = format!("{url}?prefix={decisions:?}:");
+            let mut replicas = Vec::new();
+            for _ in 0..2 {
+                let begun = begin_at(&url, decisions, None, POLICIES).await;
+                replicas.push(begun.unwrap_or_else(|findings| panic!("{findings:?}")));
+            }
+            let [one, two] = &replicas[..] else {
+                panic!("there are two");
+            };
+            one.put("named", &attempts(7), "ana").await.unwrap();
+            until("it is taken", async || two.max_attempts("named") == "7").await;
+            one.trip("tripped").await;
+            let forced = two.set_override(key("forced"), OverrideKind::ForceOpen, by("ben"), None);
+            forced.await.unwrap();
+            let cleared = one.clear_override(key("forced"), by("ana"));
+            cleared.await.unwrap();
+            let kinds = |replica: &Replica| -> Vec<EventKind> {
+                let all = seen(replica).into_iter().map(|it| it.1);
+                all.filter(|it| *it != EventKind::Started).collect()
+            };
+            let wanted = [
+                EventKind::PolicyPut,
+                EventKind::Tripped,
+                EventKind::OverrideSet,
+                EventKind::OverrideCleared,
+            ];
+            for replica in &replicas {
+                until("all is told", async || kinds(replica).len() >= 4).await;
+                replica.catch_up_with_events().await;
+                let mut kinds = kinds(replica);
+                kinds.sort_by_key(|kind| wanted.iter().position(|it| it == kind));
+                assert_eq!(kinds, wanted, "{url}");
+                until("both are listed", async || {
+                    replica.replicas().await.len() == 2
+                })
+                .await;
+            }
+            assert_eq!(seen(one), seen(two), "in one order");
+        }
     }
 }
 

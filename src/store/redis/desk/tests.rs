@@ -1,5 +1,7 @@
 //! A desk against a store that the test plays.
 
+use holdoff_decision::Nanos;
+
 use super::*;
 use crate::store::tests::a_slot;
 
