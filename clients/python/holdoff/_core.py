@@ -184,6 +184,15 @@ class Core:
         if self.link is not None:
             self.link.reports.tally(dependency, made.epoch, kind, latency_ns, made.slow_after_ns)
 
+    def count_if_lost(self, dependency: str, kind: OutcomeKind) -> None:
+        """How an attempt on pushed state ended that no question tells of. Where the service was
+        lost meanwhile it counts in this process's own record too: of a burst that was under way
+        just then it would see the failures alone.
+        """
+        link = self.link
+        if link is not None and not link.is_asked() and self.on_no_decision == "local":
+            self.local.ended(dependency, self.kept(dependency), Outcome(kind))
+
     def count_late(self, dependency: str, made: OnState, outcome: Outcome) -> None:
         """The same of a state that another has taken the place of."""
         if self.link is not None:
