@@ -120,7 +120,7 @@ async fn what_began_before_the_loss_and_ends_after_it_counts_here_and_is_told_on
     }
 }
 
-/// One that ends well between two that fail makes them no five in a row.
+/// Five straight failures open the breaker: four with a question, and one without.
 #[tokio::test(start_paused = true)]
 async fn a_failure_under_way_at_the_loss_counts_here_once_with_its_question() {
     let service = Scripted::granting();
