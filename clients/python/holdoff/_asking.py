@@ -88,7 +88,7 @@ class Asking:
         heard.used = now
         word = heard.word(now)
         if word == GO:
-            if core.on_no_decision == "local" and not core.link.is_asked():
+            if not core.link.is_asked() and core.on_no_decision == "local":
                 return self._let_go_alone(core.link, heard, now)
             core.counters.pushed_grants += 1
             if heard.terms is None:

@@ -139,9 +139,7 @@ class Permit:
         made = self.made
         if isinstance(made, OnState):
             self.made, core = None, self.asking.core
-            dependency = self.asking.question.dependency
-            core.count(dependency, made, OutcomeKind.SUCCESS, latency_ns)
-            core.count_if_lost(dependency, OutcomeKind.SUCCESS)
+            core.count_success(self.asking.question.dependency, made, latency_ns)
         else:
             self.report(Outcome(OutcomeKind.SUCCESS, to_seconds(latency_ns)))
 
