@@ -60,7 +60,7 @@ func (p *Permit) ask(ctx context.Context) *Denied {
 	}
 	now := time.Now()
 	if !p.isRetry() && p.client.link != nil {
-		if isSettled, denial := p.onPushedState(now); isSettled {
+		if isSettled, denial := p.onPushedState(ctx, now); isSettled {
 			return denial
 		}
 	}
@@ -133,12 +133,15 @@ func timeLeft(ctx context.Context) rules.Left {
 }
 
 // onPushedState: false where the service is to be asked.
-func (p *Permit) onPushedState(now time.Time) (bool, *Denied) {
+func (p *Permit) onPushedState(ctx context.Context, now time.Time) (bool, *Denied) {
 	c := p.client
 	at := c.clock.At(now)
 	word, heard := c.pushed.Of(p.question.dependency).Word(at)
 	switch word {
 	case session.Go:
+		if c.countsAlone() {
+			return true, p.letGoAlone(ctx, now)
+		}
 		c.counting.PushedGrants.Add()
 		p.terms = terms{made: made{onState: heard}, askedAt: now, usableAt: now}
 		return true, nil
@@ -148,6 +151,19 @@ func (p *Permit) onPushedState(now time.Time) (bool, *Denied) {
 	default:
 		return false, nil
 	}
+}
+
+// letGoAlone decides about a first attempt that a service has let go which is away by now. It counts
+// nothing meanwhile: were the attempt its own, what ends well would count nowhere, and what fails here,
+// with the question about the retry. So this process's own record says whether it is made. What the
+// service denied besides does not bind it, as it would not with the service at hand. No question looks for
+// the service where all goes well.
+func (p *Permit) letGoAlone(ctx context.Context, now time.Time) *Denied {
+	p.client.link.Seek()
+	question := rules.Question{Attempt: 1, Safe: p.question.isSafe(), Left: timeLeft(ctx), Strictness: rules.OwnRecord}
+	return p.decideHere(ctx, now, 0, func(l *rules.Local, policy *rules.Policy, _ rules.Strictness, now rules.Time) (rules.Grant, *rules.Denial) {
+		return l.Ask(policy, &question, now, draws())
+	})
 }
 
 func (p *Permit) askFleet(ctx context.Context, confirm []byte) (session.Grant, *rules.Denial, error) {
@@ -287,6 +303,11 @@ func (c *Client) kept(dependency string) (*rules.Policy, *session.Heard) {
 	}
 	heard := c.pushed.Of(dependency).Heard()
 	return heard.Policy, heard
+}
+
+// countsAlone: the service is away, and this process decides by all that it knows itself.
+func (c *Client) countsAlone() bool {
+	return c.link != nil && c.noDecision == DecideLocally && !c.link.IsAsked()
 }
 
 func (p *Permit) remember(denial *rules.Denial) {

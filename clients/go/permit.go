@@ -308,6 +308,7 @@ func (p *Permit) report(outcome *rules.Outcome) {
 	}
 	under := p.made
 	p.made = made{}
+	p.client.countHere(p.question.dependency, &under, outcome)
 	p.client.report(p.question.dependency, &under, outcome)
 }
 

@@ -15,7 +15,7 @@ type previous struct {
 	made    made
 	outcome rules.Outcome
 	isTold  bool
-	// wasHeldBack: the question with it was, once.
+	// wasHeldBack: the question with it was.
 	wasHeldBack bool
 	// isLate: the service has pushed a later state, so that its tally is in no hurry.
 	isLate bool
@@ -27,6 +27,7 @@ type previous struct {
 func (p *Permit) tell() {
 	if before := p.previous; before != nil && !before.isTold {
 		before.isTold = true
+		before.isCountedHere = before.isCountedHere || p.client.countHere(p.question.dependency, &before.made, &before.outcome)
 		if before.isLate && !before.outcome.HasPushback {
 			p.client.link.Reports.TallyLate(before.made.onState, &before.outcome)
 			return
@@ -94,6 +95,24 @@ func (c *Client) report(dependency string, made *made, outcome *rules.Outcome) {
 	case made.onState != nil:
 		c.reportOnState(dependency, made.onState, outcome)
 	}
+}
+
+// countHere counts an attempt on pushed state for this process too where the service was lost while it
+// ran: of what is under way at that moment this process decides about the failures. The service has its
+// tally all the same. False: the service was not lost.
+func (c *Client) countHere(dependency string, made *made, outcome *rules.Outcome) bool {
+	if made.onState == nil || !c.countsAlone() {
+		return false
+	}
+	c.noteFirst(dependency, *outcome)
+	return true
+}
+
+func (c *Client) noteFirst(dependency string, outcome rules.Outcome) {
+	now := c.clock.Now()
+	policy, _ := c.kept(dependency)
+	ended := rules.Question{Attempt: 2, Previous: &outcome, Strictness: c.strictness()}
+	c.local.with(dependency, now, func(l *rules.Local) { l.Note(policy, &ended, now) })
 }
 
 func (c *Client) reportHere(dependency string, permit *rules.Permit, outcome rules.Outcome) {

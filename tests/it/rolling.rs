@@ -39,7 +39,7 @@ namespaces:
     defaults:
       retry: {max_attempts: 5, initial_delay: 5ms, max_delay: 50ms}
       budget: {ratio: 1.0, floor_per_second: 1000, max_caller_share: 1.0}
-      breaker: {mode: off}
+      breaker: {window: 5s, min_calls: 1000, failure_ratio: 0.9, spread: 0s}
       calendar: {retry_rate: off}
 ";
 
@@ -289,6 +289,14 @@ impl Load {
         counters.map(|it| it.connections).collect()
     }
 
+    /// What clients decided without a replica: granted, and denied.
+    fn alone(&self) -> (u64, u64) {
+        let counters = self.clients.iter().map(|client| client.counters());
+        counters.fold((0, 0), |(granted, denied), it| {
+            (granted + it.local_grants, denied + it.local_denials)
+        })
+    }
+
     /// What failed.
     async fn end(self) -> (u64, Vec<String>) {
         self.ended.store(true, Ordering::Relaxed);
@@ -367,15 +375,22 @@ async fn replicas_are_restarted_in_turn_and_no_call_fails() {
     }
     let taken = begun.elapsed();
     assert!(taken < ALL_WITHIN, "{taken:?}");
+    let (alone, denied_alone) = load.alone();
     let (made, failed) = load.end().await;
     returns.sort();
-    println!("{made} calls in {taken:.1?}, returns after {returns:.1?}");
+    println!(
+        "{made} calls in {taken:.1?}, {alone} attempts alone, {denied_alone} denied, {} failed, \
+         returns after {returns:.1?}",
+        failed.len()
+    );
     assert!(
         failed.is_empty(),
         "{} of {made}: {:?}",
         failed.len(),
         &failed[..1]
     );
+    assert!(alone > 0, "clients were without a replica");
+    assert_eq!(denied_alone, 0, "no breaker of a client's own opened");
     assert!(returns.len() >= CLIENTS, "all came back: {returns:?}");
     let (first, last) = (returns[0], returns[returns.len() - 1]);
     assert!(

@@ -9,7 +9,7 @@ wrong answer cannot make a caller do harm, either.
 from __future__ import annotations
 
 import logging
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from . import _clock, _entropy, _wire
 from ._answer import Lack, NoAnswer
@@ -23,9 +23,13 @@ from ._pushed import GO, REFUSE
 from ._question import UNSAFE, Question
 from ._rules import clamp, own_words
 from ._rules.arithmetic import to_seconds
-from ._rules.record import LocalPermit, Retry
+from ._rules.record import Granted, LocalPermit, Retry
 from .denial import Denied, DeniedBy, Reason
 from .outcome import Outcome
+
+if TYPE_CHECKING:
+    from ._link import Link
+    from ._pushed import Heard
 
 log = logging.getLogger("holdoff")
 
@@ -74,7 +78,7 @@ class Asking:
 
     def at_once(self) -> Optional[Permit]:
         """Of a first attempt that needs no question: the pushed state lets it go, or refuses it.
-        None: ask.
+        None: ask. Raises `Denied`.
         """
         core = self.core
         heard = core.pushed.get(self.question.dependency)
@@ -84,6 +88,8 @@ class Asking:
         heard.used = now
         word = heard.word(now)
         if word == GO:
+            if not core.link.is_asked() and core.on_no_decision == "local":
+                return self._let_go_alone(core.link, heard, now)
             core.counters.pushed_grants += 1
             if heard.terms is None:
                 heard.terms = Terms(OnState(heard.epoch, heard.slow_after_ns))
@@ -92,6 +98,17 @@ class Asking:
             core.counters.pushed_denials += 1
             raise heard.denied(now)
         return None
+
+    def _let_go_alone(self, link: Link, heard: Heard, now: int) -> Permit:
+        """The service is not at hand any more: this process decides about what fails, so that all
+        that ends is to count here, and its record says whether the attempt is made. What the
+        service denied besides does not bind it, as it would not with the service at hand. No
+        question looks for the service where all goes well.
+        """
+        link.wish()
+        local, dependency = self.core.local, self.question.dependency
+        granted = self._counted(lambda: local.let_go_first(dependency, heard, self.time_left()))
+        return Permit.fitting(self, Terms.of_local(granted), now)
 
     def ask(self) -> Flow[Permit]:
         """Raises `Denied`. Whoever does not ask again then says so with `give_up`."""
@@ -117,7 +134,7 @@ class Asking:
         unless a question has.
         """
         if self.previous is not None:
-            self.previous.tell(self.core, self.question.dependency)
+            self.previous.give_up(self.core, self.question.dependency)
 
     def _heed_own_words(self) -> None:
         denied = self.refused_by_own_words()
@@ -170,9 +187,11 @@ class Asking:
         if isinstance(answer, _wire.FleetDenial):
             self._told()
             raise self._denied(answer)
-        if self.previous is not None and answer.may_have_arrived:
-            self.previous.may_be_told()
-        self.give_up()
+        if self.previous is not None:
+            if answer.may_have_arrived:
+                self.previous.may_be_told()
+            # It counts here with the decision.
+            self.previous.tell(self.core, dependency)
         if answer.code == _NO_DELAY and self.attempt > 1:
             raise Denied(DeniedBy.FLEET, Reason.UNREADABLE, answer.text)
         self._heed_pushed()
@@ -271,21 +290,25 @@ class Asking:
         core, dependency = self.core, self.question.dependency
         if core.on_no_decision == "deny" and core.mode is Mode.FLEET:
             raise _undecided()
-        kept, left = core.kept(dependency), self.time_left()
-        try:
-            if self.previous is None:
-                granted = core.local.first(dependency, kept, left)
-            else:
-                asked = self._retry_here(self.previous)
-                granted = core.local.retry(dependency, kept, asked, left)
-        except Denied:
-            core.counters.local_denials += 1
-            raise
-        core.counters.local_grants += 1
+        kept, left, previous = core.kept(dependency), self.time_left(), self.previous
+        if previous is None:
+            granted = self._counted(lambda: core.local.first(dependency, kept, left))
+        else:
+            asked = self._retry_here(previous)
+            granted = self._counted(lambda: core.local.retry(dependency, kept, asked, left))
         terms = Terms.of_local(granted)
         if core.mode is Mode.TESTING:
             terms.delay_ns, terms.confirm = 0, False
         return terms
+
+    def _counted(self, decide: Callable[[], Granted]) -> Granted:
+        try:
+            granted = decide()
+        except Denied:
+            self.core.counters.local_denials += 1
+            raise
+        self.core.counters.local_grants += 1
+        return granted
 
     def _denied(self, answer: _wire.FleetDenial) -> Denied:
         wait = None if answer.retry_after_ns is None else to_seconds(answer.retry_after_ns)

@@ -26,6 +26,8 @@ OnNoDecision = Literal["local", "allow", "deny"]
 DEFAULT_ENDPOINT = "http://127.0.0.1:7460"
 TESTING_ATTEMPTS = 3
 NAMES_MAX = 10_000
+# An enum looks its members up in Python, which each call would pay for.
+_SUCCESS = OutcomeKind.SUCCESS
 
 
 class Mode(enum.Enum):
@@ -183,6 +185,24 @@ class Core:
         """How an attempt on pushed state ended."""
         if self.link is not None:
             self.link.reports.tally(dependency, made.epoch, kind, latency_ns, made.slow_after_ns)
+
+    def count_success(self, dependency: str, made: OnState, latency_ns: int) -> None:
+        """The same, and `count_if_lost`: what most calls end with."""
+        link = self.link
+        if link is not None:
+            epoch, slow_after_ns = made.epoch, made.slow_after_ns
+            link.reports.count(dependency, epoch, _SUCCESS, latency_ns, slow_after_ns, False)
+            if not link.is_asked():
+                self.count_if_lost(dependency, _SUCCESS)
+
+    def count_if_lost(self, dependency: str, kind: OutcomeKind) -> None:
+        """How an attempt on pushed state ended that no question tells of. Where the service was
+        lost meanwhile it counts in this process's own record too: of a burst that was under way
+        just then it would see the failures alone.
+        """
+        link = self.link
+        if link is not None and not link.is_asked() and self.on_no_decision == "local":
+            self.local.ended(dependency, self.kept(dependency), Outcome(kind))
 
     def count_late(self, dependency: str, made: OnState, outcome: Outcome) -> None:
         """The same of a state that another has taken the place of."""

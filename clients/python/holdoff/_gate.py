@@ -50,7 +50,8 @@ class Gate:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._failures = 0
-        self._until: Optional[int] = None  # None: it is open
+        self.until: Optional[int] = None
+        """Nothing is asked before. None: it is open."""
         self._is_trying = False
         self._failed_trials = 0
         self._was_heard = False
@@ -64,8 +65,8 @@ class Gate:
     def enter(self, now: int, timeout_ns: int) -> Optional[Pass]:
         """None: decide without asking."""
         with self._lock:
-            if self._until is not None:
-                if self._is_trying or now < self._until:
+            if self.until is not None:
+                if self._is_trying or now < self.until:
                     return None
                 self._is_trying = True
                 return Pass(now, timeout_ns, True, is_trial=True)
@@ -87,9 +88,9 @@ class Gate:
         passed.was_told = True
         with self._lock:
             self._waiting.discard(passed)
-            was_shut = self._until is not None
+            was_shut = self.until is not None
             self._failures = 0
-            self._until = None
+            self.until = None
             self._is_trying = False
             self._answered_at = now
             self._usual_ns = max(now - passed.asked_at, self._usual_ns - self._usual_ns // 8)
@@ -100,7 +101,7 @@ class Gate:
         passed.was_told = True
         with self._lock:
             self._waiting.discard(passed)
-            if self._until is None:
+            if self.until is None:
                 self._failures += 1
                 if self._failures < FAILURES_TO_SHUT:
                     return False
@@ -111,7 +112,7 @@ class Gate:
             else:
                 return False
             self._is_trying = False
-            self._until = now + clamp.shut(self._failed_trials, unit)
+            self.until = now + clamp.shut(self._failed_trials, unit)
         return True
 
     def gave_up(self, passed: Pass, now: int) -> None:
@@ -120,22 +121,22 @@ class Gate:
             return
         with self._lock:
             self._waiting.discard(passed)
-            if passed.is_trial and self._until is not None and self._is_trying:
-                self._is_trying, self._until = False, now
+            if passed.is_trial and self.until is not None and self._is_trying:
+                self._is_trying, self.until = False, now
 
     def heard(self, now: int) -> None:
         """The service is heard of: the next question may be the trial."""
         with self._lock:
-            if self._until is not None and not self._is_trying and not self._was_heard:
-                self._until, self._was_heard = min(now, self._until), True
+            if self.until is not None and not self._is_trying and not self._was_heard:
+                self.until, self._was_heard = min(now, self.until), True
 
     def heard_late(self, now: int) -> None:
         """An answer came for which nobody waited any longer."""
         with self._lock:
-            if self._until is not None and not self._is_trying:
-                self._until = min(max(now, self._late_trial_at), self._until)
+            if self.until is not None and not self._is_trying:
+                self.until = min(max(now, self._late_trial_at), self.until)
 
     def shut_until(self, now: int) -> Optional[int]:
         """None: a question may be asked now, or is the trial."""
-        until = self._until
+        until = self.until
         return until if until is not None and now < until and not self._is_trying else None

@@ -100,9 +100,7 @@ class Link:
             if len(self.inbox) >= 10_000:
                 return BUSY
             self.inbox.append(ask)
-        if not self.begin():
-            self.refuse_inbox()
-        self.wake()
+        self._look_at_inbox()
         return None
 
     def enter(self, request: Any, slot: Slot, seconds: float) -> Union[Pass, NoAnswer]:
@@ -112,8 +110,7 @@ class Link:
             return AWAY
         if not self.waiting.enter(passed):
             self.gate.gave_up(passed, _clock.now_ns())
-            if self._channel is None and not self.inbox:
-                self.submit(Ask(None, Nobody()))
+            self.wish()
             return AWAY
         passed.ask = Ask(request, slot)
         refused = self.submit(passed.ask)
@@ -123,13 +120,25 @@ class Link:
         self.counters.asked += 1
         return passed
 
+    def wish(self) -> None:
+        """A connection is made when its time comes, unless one stands, and nobody waits for it."""
+        with self.lock:
+            if self._channel is not None or self.inbox or self.is_closed:
+                return
+            self.inbox.append(Ask(None, Nobody()))
+        self._look_at_inbox()
+
     def is_awaited(self, now: int) -> bool:
         """Somebody would wait for its answer now."""
         return self.gate.shut_until(now) is None and not self.waiting.is_over
 
     def is_asked(self) -> bool:
-        """A connection stands, and the service has not been silent on it."""
-        return self._channel is not None and self.gate.shut_until(_clock.now_ns()) is None
+        """It is at hand: a connection stands, and the service has not been silent on it. Looked at
+        twice by each call, and cheap where all is well.
+        """
+        if self._channel is None:
+            return False
+        return self.gate.until is None or self.gate.shut_until(_clock.now_ns()) is None
 
     def give_up(self, passed: Pass) -> None:
         """Nobody waits for the answer any longer."""
@@ -267,6 +276,11 @@ class Link:
     def warn_following(self, text: str) -> None:
         if self._warned_configuration.is_due():
             log.warning("holdoff refuses to push the state of a dependency: %s", text[:200])
+
+    def _look_at_inbox(self) -> None:
+        if not self.begin():
+            self.refuse_inbox()
+        self.wake()
 
     def _went_away(self, why: NoAnswer) -> None:
         if why is LATE:

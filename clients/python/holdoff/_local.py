@@ -33,6 +33,14 @@ class Local:
             answer = record.first(policy, left_ns, now, _entropy.unit(), self.retries_only)
         return _granted(answer)
 
+    def let_go_first(self, dependency: str, heard: Heard, left_ns: Optional[int]) -> Granted:
+        """As `first`, of an attempt that the service lets go."""
+        now = _clock.now_ns()
+        with self._lock:
+            record, policy = self._of(dependency, heard, now)
+            answer = record.let_go_first(policy, left_ns, now, _entropy.unit())
+        return _granted(answer)
+
     def retry(
         self,
         dependency: str,
@@ -54,6 +62,10 @@ class Local:
         with self._lock:
             record, policy = self._of(dependency, heard, now)
             record.take_previous(policy, asked, now, self.retries_only)
+
+    def ended(self, dependency: str, heard: Optional[Heard], outcome: Outcome) -> None:
+        """Counts a first attempt that the service had let go."""
+        self.note(dependency, heard, retry_of(2, Unknown(True), outcome, False))
 
     def confirm(
         self, dependency: str, heard: Optional[Heard], permit: LocalPermit, left_ns: Optional[int]

@@ -139,15 +139,19 @@ class Permit:
         made = self.made
         if isinstance(made, OnState):
             self.made, core = None, self.asking.core
-            core.count(self.asking.question.dependency, made, OutcomeKind.SUCCESS, latency_ns)
+            core.count_success(self.asking.question.dependency, made, latency_ns)
         else:
             self.report(Outcome(OutcomeKind.SUCCESS, to_seconds(latency_ns)))
 
     def report(self, outcome: Outcome) -> None:
         """The call is over with it. Only the first report counts."""
         made, self.made = self.made, None
-        if made is not None:
-            tell(self.asking.core, self.asking.question.dependency, made, outcome)
+        if made is None:
+            return
+        core, dependency = self.asking.core, self.asking.question.dependency
+        if isinstance(made, OnState):
+            core.count_if_lost(dependency, outcome.kind)
+        tell(core, dependency, made, outcome)
 
     def cancel(self) -> None:
         self.report(Outcome.cancelled())

@@ -52,6 +52,12 @@ class Previous:
         else:
             tell(core, dependency, made, outcome)
 
+    def give_up(self, core: Core, dependency: str) -> None:
+        """No question tells it any more, and none is decided here that would count it."""
+        if not self._is_told and isinstance(self.made, OnState):
+            core.count_if_lost(dependency, self.outcome.kind)
+        self.tell(core, dependency)
+
     def epoch_to_hold_back(self) -> Optional[int]:
         """That of the pushed state it was made on, once."""
         if not isinstance(self.made, OnState) or self._was_held_back:

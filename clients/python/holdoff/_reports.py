@@ -84,7 +84,7 @@ class Reports:
         slow_after_ns: int,
     ) -> None:
         """An attempt on pushed state ended so."""
-        self._count(dependency, epoch, kind, latency_ns, slow_after_ns, kind in URGENT)
+        self.count(dependency, epoch, kind, latency_ns, slow_after_ns, kind in URGENT)
 
     def tally_late(
         self,
@@ -97,9 +97,9 @@ class Reports:
         """The same of a state that another has taken the place of: whole fleets learn that at
         one instant, and none of them is in a hurry.
         """
-        self._count(dependency, epoch, kind, latency_ns, slow_after_ns, False)
+        self.count(dependency, epoch, kind, latency_ns, slow_after_ns, False)
 
-    def _count(
+    def count(
         self,
         dependency: str,
         epoch: int,
@@ -108,6 +108,7 @@ class Reports:
         slow_after_ns: int,
         is_urgent: bool,
     ) -> None:
+        """What both do; for who knows the kind, and cannot afford a further hop."""
         with self._lock:
             if not self._tallies.note(dependency, epoch, kind, latency_ns, slow_after_ns):
                 self._counters.reports_dropped += 1

@@ -14,9 +14,10 @@ from holdoff._answer import LATE, Lack, NoAnswer
 from holdoff._asking import Asking
 from holdoff._calling import obtain
 from holdoff._channel import Tls
-from holdoff._core import Configuration, Core, OnState
+from holdoff._core import Configuration, Core, OnNoDecision, OnState
 from holdoff._flow import AskFleet, Flow, Sleep
 from holdoff._link import Link
+from holdoff._permit import Permit
 from holdoff._question import Question
 from holdoff._rules.arithmetic import NS
 
@@ -49,18 +50,31 @@ class Standing(Link):
     def breaks(self) -> None:
         self._channel = None
 
+    def falls_silent(self) -> None:
+        for _ in range(3):
+            passed = self.gate.enter(_clock.now_ns(), 50_000_000)
+            assert passed is not None
+            self.gate.unanswered(passed, _clock.now_ns(), 0.5)
+
     def wake(self) -> None:
         pass
+
+    def begin(self) -> bool:
+        return True
 
 
 @pytest.fixture
 def core(clock: Clock) -> Core:
+    return core_that("local")
+
+
+def core_that(on_no_decision: OnNoDecision) -> Core:
     endpoints = ("http://127.0.0.1:9",)
     tls = Tls(None, None, None)
     policy = Policy(jitter="none", initial_delay_ns=SECOND // 50)
     return Core(
         Configuration.checked(
-            endpoints, "test", "test-1", "", 0.05, "local", (), policy, tls, None
+            endpoints, "test", "test-1", "", 0.05, on_no_decision, (), policy, tls, None
         ),
         Standing,
     )
@@ -91,6 +105,29 @@ def tallied(core: Core) -> list[tuple[int, int, int]]:
     batch = core.link.reports.take() if core.link else None
     tallies = [entry.tally for entry in batch.entries] if batch else []
     return [(tally.epoch, tally.first_attempts, tally.failures) for tally in tallies]
+
+
+def lose(core: Core, why: str = "no connection") -> None:
+    assert isinstance(core.link, Standing)
+    if why == "silence":
+        core.link.falls_silent()
+    else:
+        core.link.breaks()
+
+
+def first(core: Core) -> Permit:
+    """A first attempt for which nothing is asked or waited for."""
+    permit = Asking(core, Question("payments", {"idempotent": True})).at_once()
+    assert permit is not None and permit.delay() == 0
+    return permit
+
+
+def fails(permit: Permit) -> None:
+    """And is retried, with success, by this process's own decision."""
+    flow = obtain(permit.next(Outcome.failure()), "fail")
+    assert isinstance(next(flow), AskFleet)
+    assert isinstance(flow.send(NoAnswer(Lack.AWAY)), Sleep)
+    flow.close()
 
 
 def ended(flow: Flow[Any], sent: Any = None) -> Any:
@@ -199,14 +236,7 @@ def test_nothing_is_held_back_while_the_service_is_known_to_be_away(
     core: Core, clock: Clock, why: str
 ) -> None:
     push(core, 7)
-    assert isinstance(core.link, Standing)
-    if why == "silence":
-        for _ in range(3):
-            passed = core.link.gate.enter(clock.now, 50_000_000)
-            assert passed is not None
-            core.link.gate.unanswered(passed, clock.now, 0.5)
-    else:
-        core.link.breaks()
+    lose(core, why)
     assert isinstance(next(after_a_failure(core).ask()), AskFleet)
 
 
@@ -294,3 +324,122 @@ def test_a_local_attempt_is_told_under_the_epoch_of_its_start_at_any_attempt(
         push(core, heard, "ASK")
         clock.now += 10 * SECOND
         permit = ended(flow)
+
+
+AWAY = pytest.mark.parametrize("why", ["no connection", "silence"])
+
+
+@AWAY
+def test_what_a_go_lets_go_while_the_service_is_away_counts_all(core: Core, why: str) -> None:
+    push(core, 7)
+    lose(core, why)
+    for index in range(80):
+        permit = first(core)
+        assert permit.is_local
+        if index % 8:
+            permit.succeeded(0)
+        else:
+            fails(permit)
+    counters = core.counters
+    assert (counters.pushed_grants, counters.asked, counters.local_denials) == (0, 0, 0)
+    assert tallied(core) == [], "the service learns nothing of it, so that nothing is told twice"
+
+
+@AWAY
+def test_what_a_go_lets_go_while_the_service_is_away_lets_no_outage_through(
+    core: Core, why: str
+) -> None:
+    push(core, 7)
+    lose(core, why)
+    for _ in range(5):
+        first(core).report(Outcome.failure())
+    with pytest.raises(Denied) as denied:
+        first(core)
+    assert (denied.value.reason, denied.value.by) == (Reason.BREAKER_OPEN, DeniedBy.LOCAL)
+    assert core.counters.local_denials == 1
+
+
+def test_what_was_under_way_at_the_loss_counts_alone_too_and_once(core: Core) -> None:
+    push(core, 7)
+    failing, succeeding = [first(core) for _ in range(3)], [first(core) for _ in range(20)]
+    lose(core)
+    for permit in failing:
+        fails(permit)
+    for permit in succeeding[:10]:
+        permit.succeeded(0)
+    for permit in succeeding[10:]:
+        permit.report(Outcome.success())
+    # Five in a row open the breaker; four do not, and the three before are made good.
+    for _ in range(4):
+        fails(first(core))
+    assert first(core).is_local
+    ((epoch, _, failures),) = tallied(core)
+    assert (epoch, failures) == (7, 3), "what it was is told to the service all the same"
+
+
+def test_a_failure_under_way_at_the_loss_counts_once_however_it_ends(core: Core) -> None:
+    push(core, 7)
+    unsafe = Asking(core, Question("payments", {}))
+    permits = [unsafe.at_once() for _ in range(2)]
+    retried = [first(core) for _ in range(2)]
+    lose(core)
+    for permit in permits:
+        assert permit is not None
+        asking = permit.next(Outcome.failure())
+        assert refused(obtain(asking, "fail")).reason is Reason.RETRY_UNSAFE
+    for permit in retried:
+        fails(permit)
+    assert first(core).is_local, "four of five"
+    first(core).report(Outcome.failure())
+    with pytest.raises(Denied):
+        first(core)
+
+
+def test_while_the_service_is_at_hand_nothing_counts_here(core: Core) -> None:
+    push(core, 7)
+    for _ in range(10):
+        first(core).report(Outcome.failure())
+    assert core.counters.pushed_grants == 10
+    lose(core)
+    assert first(core).is_local
+
+
+@pytest.mark.parametrize("on_no_decision", ["allow", "deny"])
+def test_a_go_is_the_fleets_decision_where_this_process_must_not_decide(
+    clock: Clock, on_no_decision: OnNoDecision
+) -> None:
+    core = core_that(on_no_decision)
+    push(core, 7)
+    lose(core)
+    for _ in range(10):
+        permit = first(core)
+        assert not permit.is_local
+        permit.report(Outcome.failure())
+    assert (core.counters.pushed_grants, core.counters.local_grants) == (10, 0)
+    assert tallied(core) == [(7, 10, 10)]
+    assert core.local._records == {}
+
+
+def test_a_denied_retry_does_not_bind_what_a_go_lets_go_alone(core: Core, clock: Clock) -> None:
+    push(core, 7)
+    denial = Denied(DeniedBy.FLEET, Reason.BREAKER_OPEN, "", 10.0)
+    core.local.remember("payments", denial)
+    lose(core)
+    assert first(core).is_local
+    clock.now += 15 * SECOND
+    core.local.remember("payments", denial)
+    flow = obtain(Asking(core, Question("payments", {})), "fail")
+    assert isinstance(next(flow), AskFleet), "it is valid no more"
+    assert refused(flow, NoAnswer(Lack.AWAY)).reason is Reason.BREAKER_OPEN
+
+
+def test_what_a_go_lets_go_alone_looks_for_the_service_at_nobodys_wait(core: Core) -> None:
+    push(core, 7)
+    assert core.link is not None
+    first(core)
+    assert core.link.patience() is None
+    lose(core)
+    for _ in range(3):
+        first(core)
+    assert [ask.request for ask in core.link.inbox] == [None]
+    assert core.link.patience() == 0.0

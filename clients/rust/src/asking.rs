@@ -292,12 +292,16 @@ impl Asking {
     }
 
     fn decide_here(&self, question: decision::Question) -> Result<Terms, Denied> {
-        let inner = self.client.inner();
         let asked = self.asked_here(question).ok_or_else(undecided)?;
+        self.decide(&asked)
+    }
+
+    fn decide(&self, asked: &local::Asked) -> Result<Terms, Denied> {
+        let inner = self.client.inner();
         let dependency = &self.question.dependency;
         let answer = inner
             .local
-            .ask(dependency, &asked, inner.clock.time(), local::sample());
+            .ask(dependency, asked, inner.clock.time(), local::sample());
         let counter = match &answer {
             Ok(_) => &inner.counting.local_grants,
             Err(_) => &inner.counting.local_denials,
@@ -350,12 +354,12 @@ impl Asking {
             NoDecision::Unanswered(no) => may_have_arrived(no),
             NoDecision::Unasked => false,
         };
-        if let Some(previous) = &self.previous
-            && may_have_arrived
-        {
-            previous.may_be_told();
+        if let Some(previous) = &self.previous {
+            if may_have_arrived {
+                previous.may_be_told();
+            }
+            previous.tell_unasked();
         }
-        self.tell();
     }
 
     /// The service has taken the outcome with the question.

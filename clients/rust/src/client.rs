@@ -60,6 +60,16 @@ impl Inner {
             Mode::Bypass | Mode::Testing => None,
         }
     }
+
+    /// The service is not at hand, and this process decides: its record is to see all that
+    /// ends, what the service has let go too.
+    pub(crate) fn is_alone(&self) -> bool {
+        match (&self.mode, self.on_no_decision) {
+            (Mode::Fleet(link), OnNoDecision::Local) => !link.shared().is_at_hand(),
+            (Mode::Fleet(_), OnNoDecision::Allow | OnNoDecision::Deny) => false,
+            (Mode::Bypass | Mode::Testing, _) => false,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -215,6 +225,17 @@ impl Client {
     /// What it has done so far.
     pub fn counters(&self) -> Counters {
         self.inner.counting.read()
+    }
+
+    /// An attempt ended that no question tells of. Where it was made on pushed state and the
+    /// service was lost meanwhile, it counts here too: failures are counted with the question
+    /// about their retry, and must not stand alone.
+    pub(crate) fn count_here(&self, dependency: &Arc<str>, made: &Made, outcome: &Outcome) {
+        let inner = self.inner();
+        if matches!(made, Made::OnState(_)) && inner.is_alone() {
+            let (kept, now) = (inner.kept(dependency), inner.clock.time());
+            inner.local.count(dependency, kept.as_ref(), outcome, now);
+        }
     }
 
     /// How the attempt ended under this permit.

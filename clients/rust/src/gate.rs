@@ -11,7 +11,10 @@
 //! has no epoch, and what trips it is time lost, not a rate of failures.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -28,6 +31,8 @@ const SHUT_MAX_LONGEST: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: Mutex<State>,
+    /// It was shut, and nothing was answered since: only then is `state` worth a look.
+    was_shut: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,6 +63,7 @@ impl Gate {
     pub(crate) fn new() -> Self {
         Self {
             state: Mutex::new(State::Open { failures: 0 }),
+            was_shut: AtomicBool::new(false),
         }
     }
 
@@ -98,6 +104,11 @@ impl Gate {
         }
     }
 
+    /// Nothing is asked now. One load while the service answers: each first attempt looks.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.was_shut.load(Relaxed) && self.shut_until(Instant::now()).is_some()
+    }
+
     #[cfg(test)]
     fn is_open(&self) -> bool {
         matches!(*self.lock(), State::Open { .. })
@@ -125,6 +136,7 @@ impl Pass<'_> {
             // A late answer to a question of before it was shut proves as much as a trial.
             State::Shut { .. } | State::Trial { .. } => {
                 *state = State::Open { failures: 0 };
+                self.gate.was_shut.store(false, Relaxed);
                 true
             }
         }
@@ -150,6 +162,7 @@ impl Pass<'_> {
         };
         let until = now + shut_for(past.failed, unit);
         *state = State::Shut { until, past };
+        self.gate.was_shut.store(true, Relaxed);
         true
     }
 }
@@ -188,7 +201,7 @@ mod tests {
         assert!(!fail(&gate, now) && !fail(&gate, now));
         gate.enter(now).unwrap().answered();
         assert!(!fail(&gate, now) && !fail(&gate, now) && fail(&gate, now));
-        assert!(gate.enter(now).is_none());
+        assert!(gate.enter(now).is_none() && gate.is_shut());
     }
 
     #[tokio::test(start_paused = true)]
@@ -207,7 +220,7 @@ mod tests {
                 .unwrap()
                 .answered()
         );
-        assert!(gate.is_open());
+        assert!(gate.is_open() && !gate.is_shut());
     }
 
     #[tokio::test(start_paused = true)]

@@ -81,6 +81,8 @@ pub(crate) struct Shared {
     pub(crate) pushed: Pushed,
     /// Of the connection that stands.
     channel: Mutex<Option<Route>>,
+    /// There is one.
+    is_connected: AtomicBool,
     counting: Arc<Counting>,
     gate: Gate,
     patience: patience::Patience,
@@ -156,6 +158,7 @@ impl Link {
                 reports: Reports::new(Arc::clone(&counting)),
                 pushed,
                 channel: Mutex::default(),
+                is_connected: AtomicBool::new(false),
                 counting,
                 gate: Gate::new(),
                 patience: patience::Patience::default(),
@@ -232,6 +235,14 @@ impl Link {
                     && connected.await.unwrap_or(false)
             }
             Err(_) => false,
+        }
+    }
+
+    /// A connection is wanted, and nobody waits for it.
+    pub(crate) fn seek(&self) {
+        // Without a runtime nothing can be connected.
+        if self.task().is_ok() {
+            self.shared.sought.notify_one();
         }
     }
 
@@ -314,14 +325,14 @@ impl Shared {
         self.hello.caller.as_ref()
     }
 
-    /// A connection stands, and the service has not been silent on it.
-    pub(crate) fn is_asked(&self) -> bool {
-        let channel = self.channel.lock();
-        let stands = channel.unwrap_or_else(PoisonError::into_inner).is_some();
-        stands && self.gate.shut_until(Instant::now()).is_none()
+    /// A connection stands, and the service has not been silent on it. No lock is taken: each
+    /// first attempt on pushed state looks.
+    pub(crate) fn is_at_hand(&self) -> bool {
+        self.is_connected.load(Relaxed) && !self.gate.is_shut()
     }
 
     fn stands(&self, channel: Option<Route>) {
+        self.is_connected.store(channel.is_some(), Relaxed);
         *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = channel;
     }
 
@@ -433,12 +444,14 @@ async fn run(shared: Arc<Shared>, mut wanted: mpsc::Receiver<Wanted>) {
 }
 
 /// What is wanted first. Before its time everything is refused at once. While the gate is
-/// shut the service is looked for without a question, so that no caller pays for it.
+/// shut the service is looked for without a question, so that no caller pays for it; and so it
+/// is when its time comes where somebody sought it before.
 async fn until_wanted(
     shared: &Shared,
     wanted: &mut mpsc::Receiver<Wanted>,
     not_before: Instant,
 ) -> Option<Vec<Wanted>> {
+    let mut is_sought = false;
     loop {
         let report = async {
             tokio::time::sleep_until(not_before).await;
@@ -447,6 +460,7 @@ async fn until_wanted(
         let search = async {
             match shared.gate.shut_until(Instant::now()) {
                 Some(until) if not_before < until => tokio::time::sleep_until(not_before).await,
+                Some(_) | None if is_sought => tokio::time::sleep_until(not_before).await,
                 Some(_) | None => std::future::pending().await,
             }
         };
@@ -456,9 +470,7 @@ async fn until_wanted(
                 next if Instant::now() < not_before => next.refuse(),
                 next => return Some(vec![next]),
             },
-            () = shared.sought.notified() => if Instant::now() >= not_before {
-                return Some(Vec::new());
-            },
+            () = shared.sought.notified(), if !is_sought => is_sought = true,
             () = report => return Some(Vec::new()),
             () = search => return Some(Vec::new()),
         }

@@ -69,6 +69,8 @@ pub(crate) fn policy() -> Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strictness {
     All,
+    /// Nothing that the fleet denied: it has let this attempt go.
+    OwnRecord,
     /// No breaker and nothing that the fleet said.
     RetriesOnly,
 }
@@ -130,7 +132,7 @@ impl Policies {
 
     fn binding(&self, strictness: Strictness) -> &Policy {
         match strictness {
-            Strictness::All => &self.all,
+            Strictness::All | Strictness::OwnRecord => &self.all,
             Strictness::RetriesOnly => &self.retries_only,
         }
     }
@@ -194,6 +196,26 @@ impl Local {
             entry.keep_to(kept);
         }
         entry.take_previous(asked, &context(now, Sample::default()));
+    }
+
+    /// A first attempt that the service let go ended so, and no question tells of it.
+    pub(crate) fn count(
+        &self,
+        dependency: &Arc<str>,
+        kept: Option<&Kept>,
+        outcome: &Outcome,
+        now: Time,
+    ) {
+        let mut entries = self.lock();
+        let entry = self.entry_of(&mut entries, dependency, now);
+        if let Some(kept) = kept {
+            entry.keep_to(kept);
+        }
+        let record = &mut entry.record;
+        let ended = tally(record.breaker.epoch, &outcome.as_decision());
+        let context = context(now, Sample::default());
+        decision::tally(&entry.policies.all, record, &ended, ONLY_CALLER, &context);
+        record.take_changes();
     }
 
     /// How an attempt ended; once, however often it is said.

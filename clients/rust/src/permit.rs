@@ -364,10 +364,9 @@ impl Permit {
 
     fn report_now(&mut self, outcome: &Outcome) {
         if let Some(made) = self.made.take() {
-            let asking = &self.asking;
-            asking
-                .client
-                .report(&asking.question.dependency, &made, outcome);
+            let (client, question) = (&self.asking.client, &self.asking.question);
+            client.count_here(&question.dependency, &made, outcome);
+            client.report(&question.dependency, &made, outcome);
         }
     }
 }

@@ -2,12 +2,13 @@
 // service, then what this process knows itself.
 
 import { create } from "@bufbuild/protobuf";
-import { type Core, policyOf, strictnessOf } from "./core.js";
+import { type Core, isAlone, policyOf, strictnessOf } from "./core.js";
 import { type Denial, denial } from "./denial.js";
 import { name } from "./entropy.js";
 import { type AcquireRequest, AcquireRequestSchema } from "./gen/holdoff/v1/coordinator_pb.js";
 import { holdBack } from "./heldback.js";
 import { mayHaveArrived, type NoAnswer, noAnswerText } from "./link/ask.js";
+import type { Link } from "./link.js";
 import { draws } from "./local.js";
 import { type Made, Previous } from "./made.js";
 import type { Outcome } from "./outcome.js";
@@ -108,7 +109,7 @@ export class Asking {
     const before = this.#previous?.outcome ?? null;
     const refused = settled(attempt, question.maxAttempts, question.safety, before, this.timeLeft);
     if (refused !== null) {
-      this.#previous?.tell();
+      this.giveUp();
       return denial("caller", refused);
     }
     if (attempt > 1 || core.link === null) return null;
@@ -118,6 +119,7 @@ export class Asking {
       core.counting.pushedDenials += 1;
       return word;
     }
+    if (isAlone(core)) return this.#letGoAlone(core.link);
     core.counting.pushedGrants += 1;
     return {
       made: { by: "state", on: word },
@@ -137,7 +139,7 @@ export class Asking {
     const held = this.#previous === null ? 0 : await holdBack(core, question, this.#previous, this.timeLeft);
     if (typeof held === "object") return held;
     if (held > 0 && this.timeLeft === 0) {
-      this.#previous?.tell();
+      this.giveUp();
       return denial("caller", "DEADLINE");
     }
     const askedAt = core.now();
@@ -186,7 +188,7 @@ export class Asking {
 
   /** The outcome before has no question to go with any more. */
   giveUp(): void {
-    this.#previous?.tell();
+    this.#previous?.giveUp();
   }
 
   get #id(): string {
@@ -199,7 +201,10 @@ export class Asking {
     if (core.link === null) return UNASKED;
     const reply = await core.link.ask(() => this.#request(confirm), core.timeout, question.signal);
     if ("no" in reply && reply.no.kind === "abandoned") {
-      if (confirm === undefined) this.#tellAfter(reply.no);
+      if (confirm === undefined) {
+        if (mayHaveArrived(reply.no)) this.#previous?.mayBeTold();
+        this.giveUp();
+      }
       question.signal?.throwIfAborted();
     }
     const answer = "response" in reply ? readAnswer(reply.response) : reply.no;
@@ -227,6 +232,21 @@ export class Asking {
       ...(previous === undefined ? {} : { previous }),
       ...(confirm === undefined ? {} : { confirm }),
     });
+  }
+
+  /**
+   * The service has let first attempts go and is not at hand any more. This process decides about what
+   * fails, so that all that ends is to count here, and its record says whether the attempt is made. What
+   * the service denied besides does not bind it, as it would not with the service at hand. No question
+   * looks for the service where all goes well.
+   */
+  #letGoAlone(link: Link): Terms | Denial {
+    link.seek();
+    const { core, question } = this;
+    const { local } = core;
+    const terms = { ...this.#terms(), strictness: "own-record" as const };
+    const decided = local.record(question.dependency).first(terms, local.now, draws());
+    return this.#counted(decided, core.now());
   }
 
   #askNobody(answer: NoDecision, askedAt: number): Terms | Denial {
@@ -308,7 +328,7 @@ export class Asking {
 
   /**
    * Nothing was decided. The outcome of an attempt without a permit cannot be told twice, so that it
-   * is not told again where the question may have arrived.
+   * is not told again where the question may have arrived. It counts here with the decision.
    */
   #tellAfter(why: NoAnswer | Unreadable | null): void {
     const hasArrived = why !== null && (why.kind === "unreadable" || mayHaveArrived(why));

@@ -27,6 +27,11 @@ export function policyOf({ link, own }: Core, dependency: string): Policy {
   return link?.pushed.policy(dependency) ?? own;
 }
 
+/** The service is not at hand, and this process decides: its own record is to see all that ends. */
+export function isAlone({ link, onNoDecision }: Core): boolean {
+  return link !== null && onNoDecision === "local" && !link.isAsked;
+}
+
 /** How much of the rules binds without the service. */
 export function strictnessOf({ link, onNoDecision }: Core): "all" | "retries-only" {
   return link !== null && onNoDecision === "local" ? "all" : "retries-only";

@@ -74,6 +74,8 @@ export class Link implements Surroundings {
   /** The endpoint of the connection that stands, or stood last. */
   #endpoint = "";
   #isDialing = false;
+  /** A connection is wanted that nobody waits for. */
+  #isSought = false;
   #isClosed = false;
   #asks: Ask[] = [];
   #waiting: Waiting[] = [];
@@ -102,7 +104,7 @@ export class Link implements Surroundings {
     this.counting.asked += 1;
     if (!this.#patience.enter()) {
       pass.givenUp(this.now());
-      if (this.#mayDial) void this.#dial();
+      this.seek();
       return AWAY;
     }
     const reply = await new Promise<Reply>((resolve) => {
@@ -122,13 +124,24 @@ export class Link implements Surroundings {
     return reply;
   }
 
+  /** Connects when the time for it comes, at nobody's wait. */
+  seek(): void {
+    if (this.#isSought || this.#connection !== null || this.#isDialing) return;
+    this.#isSought = true;
+    this.#schedule();
+  }
+
   get isAwaited(): boolean {
     return this.gate.shutUntil(this.now()) === null && !this.#patience.isOver;
   }
 
-  /** A connection stands, and the service has not been silent on it. */
+  /**
+   * It is at hand: a connection stands, and the service has not been silent on it. Looked at twice by
+   * each call, so that the clock is read only where it has been.
+   */
   get isAsked(): boolean {
-    return this.#connection !== null && this.gate.shutUntil(this.now()) === null;
+    if (this.#connection === null) return false;
+    return this.gate.isOpen || this.gate.shutUntil(this.now()) === null;
   }
 
   /** Connects now. False: it could not. */
@@ -243,6 +256,7 @@ export class Link implements Surroundings {
   async #dial(): Promise<void> {
     if (this.#isDialing || this.#connection !== null || this.#isClosed) return;
     this.#isDialing = true;
+    this.#isSought = false;
     clearTimeout(this.#wake);
     const dialed = await this.#openAny();
     this.#isDialing = false;
@@ -347,8 +361,8 @@ export class Link implements Surroundings {
   }
 
   /**
-   * Connects again when outcomes wait to be told, and while the gate is shut: then the service is
-   * looked for without a question, so that no caller pays for it.
+   * Connects again when outcomes wait to be told, when somebody has sought the service, and while the
+   * gate is shut: then it is looked for without a question, so that no caller pays for it.
    */
   #schedule(): void {
     clearTimeout(this.#wake);
@@ -358,6 +372,7 @@ export class Link implements Surroundings {
     const shutUntil = this.gate.shutUntil(this.now());
     const times = [
       ...(due === null ? [] : [Math.max(due, notBefore)]),
+      ...(this.#isSought ? [notBefore] : []),
       ...(shutUntil !== null && notBefore < shutUntil ? [notBefore] : []),
     ];
     if (times.length > 0) this.#wake = later(Math.min(...times) - this.now(), () => void this.#dial());

@@ -2,7 +2,7 @@
 
 import { create } from "@bufbuild/protobuf";
 import type { Core } from "./core.js";
-import { policyOf, strictnessOf } from "./core.js";
+import { isAlone, policyOf, strictnessOf } from "./core.js";
 import { name } from "./entropy.js";
 import { AcquireRequestSchema, Safety } from "./gen/holdoff/v1/coordinator_pb.js";
 import { mayHaveArrived } from "./link/ask.js";
@@ -25,7 +25,24 @@ export type Made =
       begunIn: bigint;
     };
 
-export function tell(core: Core, dependency: string, made: Made, outcome: Outcome): void {
+/**
+ * An attempt ended, and no question tells of it. Where it began on pushed state and the service was lost
+ * meanwhile it counts here too: of what was under way just then this process decides about the failures,
+ * and would see them alone.
+ */
+export function ended(core: Core, dependency: string, made: Made, outcome: Outcome): void {
+  if (made.by === "state" && isAlone(core)) countHere(core, dependency, outcome);
+  tell(core, dependency, made, outcome);
+}
+
+function countHere(core: Core, dependency: string, outcome: Outcome): void {
+  const { local } = core;
+  const terms = { policy: policyOf(core, dependency), strictness: strictnessOf(core), timeLeft: null };
+  const first = { attempt: 2, outcome, isSafe: true, made: "fleet" as const };
+  local.record(dependency).note(terms, first, local.now);
+}
+
+function tell(core: Core, dependency: string, made: Made, outcome: Outcome): void {
   const { link, local } = core;
   switch (made.by) {
     case "fleet":
@@ -102,6 +119,14 @@ export class Previous {
     if (this.#made.by === "state" && link !== null && this.#isLate && isPlain) {
       link.reports.tallyLate(this.#dependency, this.#made.on, this.outcome);
     } else tell(this.#core, this.#dependency, this.#made, this.outcome);
+  }
+
+  /** No question tells it any more, and none is decided here that would count it. */
+  giveUp(): void {
+    if (!this.#isTold && this.#made.by === "state" && isAlone(this.#core)) {
+      countHere(this.#core, this.#dependency, this.outcome);
+    }
+    this.tell();
   }
 
   /** The epoch of the pushed state it was made on, once. */

@@ -3,7 +3,7 @@
 import { onAbort } from "./abort.js";
 import type { Asking, Terms } from "./asking.js";
 import { type Denial, DeniedError, denial } from "./denial.js";
-import { type Made, tell } from "./made.js";
+import { ended, type Made } from "./made.js";
 import { SettingError } from "./options.js";
 import { CANCELLED, type Outcome, type OutcomeKind } from "./outcome.js";
 import { useOf, waitFor } from "./rules/clamp.js";
@@ -99,7 +99,7 @@ export class Grant {
   report(outcome: Outcome): void {
     const { made, asking } = this;
     this.made = null;
-    if (made !== null) tell(asking.core, asking.question.dependency, made, outcome);
+    if (made !== null) ended(asking.core, asking.question.dependency, made, outcome);
   }
 
   /** `null`: it was reported already. */

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Client, type Denial, stopped } from "../src/index.js";
+import { Client, type ClientOptions, type Denial, type Permit, stopped } from "../src/index.js";
 import { deniedFor, granted, Scripted, type Update } from "./server.js";
 
 const HUGE = 100_000;
@@ -21,10 +21,42 @@ function refuse(epoch: bigint, validFor?: { seconds: bigint; nanos: number }): U
   return { ...go(epoch, HUGE, validFor), state: 2, firstAttempts: 3 };
 }
 
-async function following(service: Scripted): Promise<Client> {
-  const client = new Client({ endpoints: [service.endpoint], follow: ["payments"], timeout: 2_000 });
+async function following(service: Scripted, options: ClientOptions = {}): Promise<Client> {
+  const endpoints = [service.endpoint];
+  const client = new Client({ endpoints, follow: ["payments"], timeout: 2_000, ...options });
   assert.ok(await client.connect());
   return client;
+}
+
+/** A client that hears a GO, and that knows that the service is away once `lose` has returned. */
+async function losing(options: ClientOptions = {}) {
+  const service = await Scripted.start({ updates: [go(7n, 1)] });
+  let isAway = () => {};
+  const away = new Promise<void>((resolve) => {
+    isAway = resolve;
+  });
+  const client = await following(service, { logger: { info: () => {}, warn: isAway }, ...options });
+  const lose = async () => {
+    service[Symbol.dispose]();
+    await away;
+  };
+  return { service, client, lose };
+}
+
+async function first(client: Client): Promise<Permit> {
+  return client.acquire("payments", { idempotent: true });
+}
+
+function isOpenHere(error: unknown): boolean {
+  const { reason, by } = stopped(error) ?? {};
+  return reason === "BREAKER_OPEN" && by === "local";
+}
+
+/** And the retry is granted here. */
+async function fails(permit: Permit): Promise<void> {
+  const again = await permit.retry("failure");
+  assert.ok(again.isLocal);
+  again.drop();
 }
 
 interface Ended {
@@ -166,4 +198,85 @@ test("an_attempt_made_alone_is_told_under_the_epoch_of_its_start_at_any_attempt"
     [3, 7n],
   ]);
   assert.deepEqual(isLocal.slice(0, 2), [false, true]);
+});
+
+test("what_a_go_lets_go_while_the_service_is_away_counts_all", async () => {
+  const { client, lose } = await losing();
+  await using _ = client;
+  await lose();
+  for (let call = 0; call < 80; call++) {
+    const permit = await first(client);
+    assert.ok(permit.isLocal);
+    if (call % 8 === 0) await fails(permit);
+    else permit.report("success");
+  }
+  const { pushedGrants, localGrants, localDenials } = client.counters;
+  assert.deepEqual(
+    { pushedGrants, localGrants, localDenials },
+    { pushedGrants: 0, localGrants: 90, localDenials: 0 },
+  );
+});
+
+test("what_a_go_lets_go_while_the_service_is_away_lets_no_outage_through", async () => {
+  const { client, lose } = await losing();
+  await using _ = client;
+  await lose();
+  for (let call = 0; call < 5; call++) (await first(client)).report("failure");
+  await assert.rejects(first(client), isOpenHere);
+});
+
+test("a_service_that_answers_with_errors_is_not_at_hand_though_its_connection_stands", async () => {
+  using service = await Scripted.start({ updates: [go(7n, 1)], answer: () => ({ code: 14 }) });
+  await using client = await following(service);
+  assert.ok(!(await first(client)).isLocal);
+  for (let question = 0; question < 3; question++) await client.acquire("orders");
+  assert.ok((await first(client)).isLocal);
+  assert.equal(client.counters.connections, 1);
+});
+
+test("what_was_under_way_at_the_loss_counts_alone_too_and_once", async () => {
+  const { client, lose } = await losing();
+  await using _ = client;
+  const begin = (count: number) => Promise.all(Array.from({ length: count }, () => first(client)));
+  const [retried, unsafe, good] = [await begin(2), await client.acquire("payments"), await begin(20)];
+  assert.ok(!unsafe.isLocal);
+  await lose();
+  for (const permit of retried) await fails(permit);
+  await assert.rejects(unsafe.retry("failure"), { reason: "RETRY_UNSAFE" });
+  for (const permit of good) permit.report("success");
+  // Five in a row open the breaker; four do not, and the three before are made good.
+  for (let call = 0; call < 4; call++) await fails(await first(client));
+  const last = await first(client);
+  assert.ok(last.isLocal);
+  last.report("failure");
+  await assert.rejects(first(client), isOpenHere);
+});
+
+test("a_failure_under_way_at_the_loss_counts_once_however_it_ends", async () => {
+  const { client, lose } = await losing();
+  await using _ = client;
+  const [a, b] = [await first(client), await first(client)];
+  const [c, d] = [await client.acquire("payments"), await client.acquire("payments")];
+  await lose();
+  await fails(a);
+  const asLong = b.retry({ kind: "failure", pushback: 1e9 });
+  await assert.rejects(asLong, { reason: "PUSHBACK_TOO_LONG" });
+  for (const permit of [c, d]) await assert.rejects(permit.retry("failure"), { reason: "RETRY_UNSAFE" });
+  const fifth = await first(client);
+  fifth.report("failure");
+  await assert.rejects(first(client), isOpenHere);
+});
+
+test("a_go_is_the_fleets_decision_where_this_process_must_not_decide", async () => {
+  for (const onNoDecision of ["allow", "deny"] as const) {
+    const { client, lose } = await losing({ onNoDecision });
+    await using _ = client;
+    await lose();
+    for (let call = 0; call < 10; call++) {
+      const permit = await first(client);
+      assert.ok(!permit.isLocal);
+      permit.report("failure");
+    }
+    assert.deepEqual([client.counters.pushedGrants, client.counters.localGrants], [10, 0]);
+  }
 });

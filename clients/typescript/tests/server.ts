@@ -37,8 +37,8 @@ type Item = MessageInitShape<typeof AcquireItemSchema>;
 type Plan = MessageInitShape<typeof PlanCheckResponseSchema>;
 
 export interface Script {
-  /** `null`: no answer at all. */
-  readonly answer?: (question: AcquireRequest) => Answer | null;
+  /** `null`: no answer at all; a code of gRPC: an error. */
+  readonly answer?: (question: AcquireRequest) => Answer | { readonly code: number } | null;
   /** Pushed when a stream begins. */
   readonly updates?: readonly Update[];
   readonly plan?: (request: PlanCheckRequest) => Plan;
@@ -133,7 +133,8 @@ export class Scripted {
       this.asked.push(question);
       const value = this.#script.answer === undefined ? granted() : this.#script.answer(question);
       if (value === null) return;
-      items.push({ result: { case: "response", value: value as never } });
+      if ("code" in value) items.push({ result: { case: "status", value } });
+      else items.push({ result: { case: "response", value: value as never } });
     }
     this.#say(stream, id, { case: "acquired", value: create(AcquireBatchResponseSchema, { items }) });
   }

@@ -13,10 +13,12 @@ const (
 // Strictness is how much of the rules binds.
 type Strictness uint8
 
-// The two ways to be alone.
+// The ways to be alone.
 const (
 	// AllRules bind.
 	AllRules Strictness = iota
+	// OwnRecord binds, and nothing that the service denied: it has let this attempt go.
+	OwnRecord
 	// RetriesOnly: no breaker, no evidence, and nothing that the service said.
 	RetriesOnly
 )
@@ -35,7 +37,7 @@ func NewLocal(now Time) *Local {
 }
 
 func hasBreaker(p *Policy, strictness Strictness) bool {
-	return strictness == AllRules && !p.BreakerOff
+	return strictness != RetriesOnly && !p.BreakerOff
 }
 
 // told is what the service last denied for all.

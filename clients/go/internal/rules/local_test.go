@@ -171,3 +171,25 @@ func checkAnswer(t *testing.T, i int, grant Grant, denial *Denial, expected *loc
 		t.Errorf("step %d: %+v %+v, expected %+v", i, grant, denial, expected)
 	}
 }
+
+func TestWhatTheServiceDeniedBindsNoAttemptThatItLetGoAndTheOwnBreakerDoes(t *testing.T) {
+	policy := OwnPolicy()
+	local := NewLocal(0)
+	local.Told(&Denial{Reason: Held, RetryAfter: 60 * Second}, 0)
+	ask := func(strictness Strictness) *Denial {
+		_, denial := local.Ask(&policy, &Question{Attempt: 1, Strictness: strictness}, 0, Draws{})
+		return denial
+	}
+	if denial := ask(AllRules); denial == nil || denial.Reason != Held {
+		t.Errorf("%+v", denial)
+	}
+	if denial := ask(OwnRecord); denial != nil {
+		t.Errorf("%+v", denial)
+	}
+	for range 5 {
+		local.Note(&policy, &Question{Attempt: 2, Previous: &Outcome{Kind: Failure}}, 0)
+	}
+	if denial := ask(OwnRecord); denial == nil || denial.Reason != BreakerOpen {
+		t.Errorf("%+v", denial)
+	}
+}

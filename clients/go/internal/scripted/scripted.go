@@ -30,6 +30,9 @@ type Service struct {
 	// Updates by dependency.
 	Updates map[string]*pb.Update
 
+	// Stop it before the end of the test; its connections break.
+	Stop func()
+
 	mu      sync.Mutex
 	token   string
 	asked   []*pb.AcquireRequest
@@ -50,6 +53,7 @@ func (s *Service) Start(t testing.TB, options ...grpc.ServerOption) *Service {
 	pb.RegisterCoordinatorServiceServer(server, s)
 	s.Address = listener.Addr().String()
 	go func() { _ = server.Serve(listener) }()
+	s.Stop = server.Stop
 	t.Cleanup(server.Stop)
 	return s
 }

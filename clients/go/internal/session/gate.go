@@ -2,6 +2,7 @@ package session
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdoff/holdoff/clients/go/internal/rules"
@@ -32,6 +33,8 @@ type gate struct {
 	state    gateState
 	failures int
 	until    time.Time
+	// shut is until where it is shut, for those who take no lock; nil: it is not.
+	shut atomic.Pointer[time.Time]
 	// failedTrials, wasHeard and lateTrialAt are of the time since it was shut.
 	failedTrials uint32
 	wasHeard     bool
@@ -81,7 +84,7 @@ func (g *gate) enter(now time.Time, timeout time.Duration) (*pass, bool) {
 		if now.Before(g.until) {
 			return nil, false
 		}
-		g.state = gateTrial
+		g.becomes(gateTrial, g.until)
 		p.isTrial = true
 		return p, true
 	default:
@@ -107,7 +110,7 @@ func (g *gate) heard(now time.Time) {
 	if g.state == gateShut && !g.wasHeard {
 		g.wasHeard = true
 		if now.Before(g.until) {
-			g.until = now
+			g.becomes(gateShut, now)
 		}
 	}
 }
@@ -117,15 +120,33 @@ func (g *gate) heardLate(now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if at := later(now, g.lateTrialAt); g.state == gateShut && at.Before(g.until) {
-		g.until = at
+		g.becomes(gateShut, at)
+	}
+}
+
+// becomes is called under the lock.
+func (g *gate) becomes(state gateState, until time.Time) {
+	g.state, g.until = state, until
+	if state == gateShut {
+		g.shut.Store(&until)
+	} else {
+		g.shut.Store(nil)
 	}
 }
 
 // shutUntil: false is "a question may be asked now, or is the trial".
 func (g *gate) shutUntil(now time.Time) (time.Time, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.until, g.state == gateShut && now.Before(g.until)
+	until := g.shut.Load()
+	if until == nil {
+		return time.Time{}, false
+	}
+	return *until, now.Before(*until)
+}
+
+// isShut reads the clock only where it is or was: each first attempt looks.
+func (g *gate) isShut() bool {
+	until := g.shut.Load()
+	return until != nil && time.Now().Before(*until)
 }
 
 // noLonger waits; under the lock.
@@ -146,7 +167,8 @@ func (p *pass) answered(now time.Time) bool {
 	defer g.mu.Unlock()
 	p.noLonger()
 	wasShut := g.state != gateOpen
-	g.state, g.failures, g.answeredAt = gateOpen, 0, now
+	g.becomes(gateOpen, g.until)
+	g.failures, g.answeredAt = 0, now
 	g.usual = max(now.Sub(p.askedAt), g.usual-g.usual/8)
 	return wasShut
 }
@@ -170,8 +192,7 @@ func (p *pass) unanswered(now time.Time, unit float64) bool {
 	default:
 		return false
 	}
-	g.state = gateShut
-	g.until = now.Add(rules.ShutFor(g.failedTrials, unit).Duration())
+	g.becomes(gateShut, now.Add(rules.ShutFor(g.failedTrials, unit).Duration()))
 	return true
 }
 
@@ -183,6 +204,6 @@ func (p *pass) unsaid(now time.Time) {
 	defer g.mu.Unlock()
 	p.noLonger()
 	if p.isTrial && g.state == gateTrial {
-		g.state, g.until = gateShut, now
+		g.becomes(gateShut, now)
 	}
 }

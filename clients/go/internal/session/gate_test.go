@@ -201,3 +201,27 @@ func TestALateAnswerBringsTheTrialAtOnceAndThenOnceInHalfASecond(t *testing.T) {
 		enter(t, g, now).unanswered(now, 0.5)
 	}
 }
+
+func TestItIsShutUntilATrialMayBeMade(t *testing.T) {
+	now := time.Now()
+	g := &gate{}
+	if g.isShut() {
+		t.Error("shut from the beginning")
+	}
+	g = shutGate(t, now)
+	if !g.isShut() {
+		t.Error("open after three silent answers")
+	}
+	g.heard(now)
+	if g.isShut() {
+		t.Error("shut although the next question is the trial")
+	}
+	enter(t, g, now).unanswered(now, 0.5)
+	if !g.isShut() {
+		t.Error("open after a trial in vain")
+	}
+	enter(t, g, now.Add(10*time.Second)).answered(now)
+	if g.isShut() {
+		t.Error("shut after an answer")
+	}
+}

@@ -69,6 +69,7 @@ type Link struct {
 	wake                          chan struct{}
 	warnedAway, warnedConfigation seldom
 	isSaidToBeAway                atomic.Bool
+	isStanding                    atomic.Bool // a connection stands
 	ctx                           context.Context
 	cancel                        context.CancelFunc
 	ended                         chan struct{}
@@ -118,14 +119,9 @@ func NewLink(dialer *Dialer, hello *pb.Hello, pushed *Pushed, counting *Counting
 	}
 }
 
-// IsAsked: a connection stands, and the service has not been silent on it.
-func (l *Link) IsAsked() bool {
-	l.mu.Lock()
-	stands := l.conn != nil
-	l.mu.Unlock()
-	_, isShut := l.gate.shutUntil(time.Now())
-	return stands && !isShut
-}
+// IsAsked: a connection stands, and the service has not been silent on it. Each first attempt looks, so
+// that no lock is taken for it.
+func (l *Link) IsAsked() bool { return l.isStanding.Load() && !l.gate.isShut() }
 
 // Caller is who asks.
 func (l *Link) Caller() *pb.Caller { return l.hello.GetCaller() }
@@ -138,7 +134,7 @@ func (l *Link) Ask(ctx context.Context, request *pb.AcquireRequest, timeout time
 	}
 	if !l.patience.enter() {
 		pass.unsaid(time.Now())
-		l.seek()
+		l.Seek()
 		return nil, ErrAway
 	}
 	asked := &ask{request: request, reply: make(chan reply, 1)}
@@ -359,11 +355,11 @@ func (l *Link) enqueue(asked *ask) error {
 	return nil
 }
 
-// seek has a connection made that nobody waits for.
-func (l *Link) seek() {
+// Seek has a connection made that nobody waits for, when it is time for one.
+func (l *Link) Seek() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.isClosed && l.conn == nil && len(l.queue)+len(l.waiting) == 0 && !time.Now().Before(l.notBefore) {
+	if !l.isClosed && l.conn == nil && len(l.queue)+len(l.waiting) == 0 {
 		l.waiting = append(l.waiting, make(chan bool, 1))
 		l.begin()
 	}
@@ -399,6 +395,7 @@ func (l *Link) stands(conn *grpc.ClientConn, endpoint int, leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conn, l.endpoint, l.leave = conn, endpoint, leave
+	l.isStanding.Store(conn != nil)
 	if l.doubt != nil {
 		l.doubt.Stop()
 		l.doubt = nil
@@ -483,6 +480,9 @@ func (l *Link) untilWanted(notBefore time.Time) bool {
 			return true
 		}
 		next := now.Add(time.Hour)
+		if isWanted {
+			next = notBefore
+		}
 		if isDue && due.Before(next) {
 			next = later(due, notBefore)
 		}

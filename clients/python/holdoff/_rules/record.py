@@ -120,6 +120,12 @@ class Record:
             return refused
         return self._decide(policy, None, left_ns, now, (0.0, spread), retries_only)
 
+    def let_go_first(
+        self, policy: Policy, left_ns: Optional[int], now: int, spread: float
+    ) -> Union[Granted, Refused]:
+        """As `first`, and nothing that the service has denied binds it."""
+        return self._decide(policy, None, left_ns, now, (0.0, spread), False)
+
     def retry(
         self,
         policy: Policy,

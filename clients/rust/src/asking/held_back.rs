@@ -52,7 +52,7 @@ impl Asking {
         let pushed = &link.shared().pushed;
         let dependency = &self.question.dependency;
         let clients = pushed.known_clients(dependency);
-        if clients <= AT_ONCE || !link.shared().is_asked() {
+        if clients <= AT_ONCE || !link.shared().is_at_hand() {
             return Ok(Duration::ZERO);
         }
         let Some(epoch) = previous.epoch_to_hold_back() else {

@@ -1,16 +1,22 @@
 //! First attempts on pushed state: made or refused without a question, and told afterwards.
+//!
+//! What is let go is the fleet's only while the service is at hand: there a failure is told
+//! with the question about its retry, and all else by the tally. While it is lost the question
+//! is decided here, so all else must be counted here too, or this process would see failures
+//! alone. So what is let go then is decided here from its beginning.
 
 use std::sync::Arc;
 
 use holdoff_decision::{self as decision, policy::MaxAttempts};
 use tokio::{runtime::Handle, time::Instant};
 
-use super::{Asking, Made, call_id::CallId, may_have_arrived};
+use super::{Asking, Made, call_id::CallId, may_have_arrived, undecided};
 use crate::{
     client::{Client, Mode},
     counters::add,
     denied::Denied,
     link::Link,
+    local::Strictness,
     outcome::{Outcome, OutcomeKind},
     permit::{Permit, Terms},
     proto,
@@ -30,6 +36,7 @@ impl Asking {
             return None;
         };
         match link.shared().pushed.word(&self.question.dependency) {
+            Word::Go(_) if inner.is_alone() => Some(self.let_go_alone(link)),
             Word::Go(on) => {
                 add(&inner.counting.pushed_grants, 1);
                 let terms = Terms::at_once(Made::OnState(on));
@@ -41,6 +48,19 @@ impl Asking {
             }
             Word::Ask => None,
         }
+    }
+
+    /// The service has let first attempts go and is lost since: this process's own record says
+    /// whether they still go. What the service denied besides binds none of them, as it binds
+    /// none while it is at hand. Nothing is asked or waited for, but the service is looked for:
+    /// no question does that while all go well.
+    fn let_go_alone(&self, link: &Link) -> Result<Permit, Denied> {
+        link.seek();
+        let asked_at = Instant::now();
+        let question = decision::Question::First;
+        let mut asked = self.asked_here(question).ok_or_else(undecided)?;
+        asked.strictness = Strictness::OwnRecord;
+        Permit::try_new(self.clone(), self.decide(&asked)?, asked_at)
     }
 
     /// The service gives no answer, and does not need to: what it has pushed still stands.

@@ -45,10 +45,26 @@ impl Previous {
         }
     }
 
+    /// Nobody asks about it.
     pub(super) fn tell(&self) {
         if self.is_told.swap(true, Relaxed) {
             return;
         }
+        if !self.is_counted_here.swap(true, Relaxed) {
+            let client = &self.client;
+            client.count_here(&self.dependency, &self.made, &self.outcome);
+        }
+        self.report();
+    }
+
+    /// The service was not asked about it. Who decides instead counts it with the question.
+    pub(super) fn tell_unasked(&self) {
+        if !self.is_told.swap(true, Relaxed) {
+            self.report();
+        }
+    }
+
+    fn report(&self) {
         match (&self.made, &self.client.inner().mode) {
             (Made::OnState(on), Mode::Fleet(link))
                 if self.is_late.load(Relaxed) && self.outcome.pushback.is_none() =>

@@ -205,6 +205,67 @@ fn an_outcome_counts_here_also_while_the_fleets_denial_holds() {
 }
 
 #[test]
+fn what_the_fleet_let_go_and_no_question_tells_counts_in_this_epoch() {
+    let alone = Alone::new();
+    let count =
+        |outcome: &Outcome, millis| alone.local.count(&alone.name, None, outcome, at(millis));
+    for _ in 0..4 {
+        count(&Outcome::failure(), 0);
+    }
+    assert!(alone.first(0).is_ok());
+    for _ in 0..20 {
+        count(&Outcome::success(), 0);
+    }
+    count(&Outcome::failure(), 0);
+    assert!(alone.first(0).is_ok(), "successes were counted");
+    for _ in 0..4 {
+        count(&Outcome::failure(), 0);
+    }
+    let denied = alone.first(0).unwrap_err();
+    assert_eq!(denied.reason, DenialReason::BreakerOpen);
+    // A probe of its own decides, whatever else ends.
+    let probe = alone.first(10_000).unwrap();
+    count(&Outcome::failure(), 10_000);
+    alone.report(&probe, &Outcome::success(), 10_001);
+    assert!(alone.first(10_002).unwrap().probe);
+}
+
+#[test]
+fn what_the_fleet_let_go_deposits_here_too() {
+    let retries = |counted| {
+        let alone = Alone::new();
+        for _ in 0..counted {
+            alone
+                .local
+                .count(&alone.name, None, &Outcome::success(), at(0));
+        }
+        let throttled = Outcome::new(OutcomeKind::Throttled);
+        let permits: Vec<Permit> = (0..100).map(|_| alone.first(0).unwrap().permit).collect();
+        let is_granted = |permit: &&Permit| alone.ask(&retry(2, **permit, &throttled), 0).is_ok();
+        permits.iter().take_while(is_granted).count()
+    };
+    assert_eq!(retries(100), retries(0) + 10, "a tenth");
+}
+
+#[test]
+fn what_the_fleet_denied_binds_nothing_that_it_let_go_but_the_own_breaker_does() {
+    let alone = Alone::new();
+    let denied = Denied::new(DeniedBy::Fleet, DenialReason::BreakerOpen, "");
+    alone.local.remember(&alone.name, &denied, at(0));
+    let let_go = Asked {
+        strictness: Strictness::OwnRecord,
+        ..first()
+    };
+    for _ in 0..5 {
+        let grant = alone.ask(&let_go, 0).unwrap();
+        alone.report(&grant, &Outcome::failure(), 0);
+    }
+    let denied = alone.ask(&let_go, 0).unwrap_err();
+    assert_eq!(denied.retry_after, Some(Duration::from_secs(11)));
+    assert!(alone.first(299_999).is_err(), "the fleet's word stands");
+}
+
+#[test]
 fn a_bypass_lets_all_first_attempts_through() {
     let alone = Alone::new();
     alone.fail_until_denied(0);

@@ -12,6 +12,7 @@ mod load;
 mod logs;
 mod on_state;
 mod outage;
+mod outlived;
 mod reports;
 #[cfg(feature = "reqwest")]
 mod reqwest;

@@ -6,7 +6,8 @@ use std::{
 };
 
 use holdoff_client::{
-    Client, DenialReason, DeniedBy, OnDenied, Outcome, OutcomeKind, Question, Safety, proto,
+    Client, DenialReason, DeniedBy, OnDenied, OnNoDecision, Outcome, OutcomeKind, Question, Safety,
+    proto,
 };
 use tokio::time::Instant;
 
@@ -212,10 +213,10 @@ async fn an_unanswered_question_tells_a_first_attempt_once_and_an_unsent_one_is_
         assert_eq!(service.questions().len(), 1);
     }
     let (service, client) = pushing(go(5)).await;
+    let permit = client.acquire(idempotent()).await.unwrap();
+    assert!(!permit.is_local());
     service.kill();
     tokio::time::sleep(Duration::from_millis(1)).await;
-    let permit = client.acquire(idempotent()).await.unwrap();
-    assert!(!permit.is_local(), "the state still holds");
     let retry = permit.retry(Outcome::failure()).await.unwrap();
     assert!(retry.is_local());
     service.start();
@@ -315,15 +316,19 @@ async fn an_open_state_that_nobody_refreshes_lapses_after_five_minutes() {
 #[tokio::test(start_paused = true)]
 async fn a_broken_session_ends_nothing_before_its_time() {
     for (update, goes) in [(go(1), true), (refuse(4, Duration::from_secs(15)), false)] {
-        let (service, client) = pushing(update).await;
+        let service = Scripted::granting();
+        service.pushes(update);
+        // A GO that lapsed is no decision.
+        let builder = service.builder().on_no_decision(OnNoDecision::Deny);
+        let client = builder.build().unwrap();
+        assert!(client.connect(SECOND).await);
         service.kill();
         tokio::time::sleep(Duration::from_secs(14)).await;
         let answer = client.acquire("payments").await;
         assert_eq!(answer.is_ok(), goes);
-        assert!(answer.is_err() || !answer.unwrap().is_local());
         tokio::time::sleep(SECOND).await;
-        let permit = client.acquire("payments").await.unwrap();
-        assert!(permit.is_local(), "then this process decides");
+        let denied = client.acquire("payments").await.unwrap_err();
+        assert_eq!(denied.reason, DenialReason::NoDecision);
     }
 }
 
@@ -387,10 +392,12 @@ async fn sums_are_exact_over_reconnects_that_lose_answers() {
             calls += 1;
         }
         tokio::time::sleep(Duration::from_millis(1_100)).await;
+        let under_way = client.acquire("payments").await.unwrap();
         service.kill();
         tokio::time::sleep(Duration::from_millis(1)).await;
-        succeed(&client).await;
+        under_way.report(Outcome::success());
         (calls, away) = (calls + 1, away + 1);
+        succeed(&client).await;
         service.start();
         service.takes_reports(true);
         tokio::time::sleep(Duration::from_secs(6)).await;
@@ -406,7 +413,7 @@ async fn sums_are_exact_over_reconnects_that_lose_answers() {
     let counts = (tally.first_attempts, tally.successes);
     assert_eq!(counts, (calls - away, calls), "alone nothing deposits");
     assert_eq!(client.counters().reports_dropped, 0);
-    assert_eq!(client.counters().local_grants, 0);
+    assert_eq!(client.counters().local_grants, 10, "and are told to nobody");
 }
 
 #[tokio::test(start_paused = true)]
@@ -611,9 +618,10 @@ async fn a_wait_that_the_dependency_asked_for_reaches_the_fleet_though_no_retry_
     let tally = sum(&service.tallies());
     assert_eq!((tally.first_attempts, tally.throttled), (1, 0));
 
+    let permit = client.acquire("payments").await.unwrap();
     service.kill();
     tokio::time::sleep(Duration::from_millis(1)).await;
-    report(&client, throttled).await;
+    permit.report(throttled);
     service.start();
     assert!(client.flush(Duration::from_secs(20)).await);
     assert_eq!(sum(&service.tallies()).throttled, 1, "better than nothing");

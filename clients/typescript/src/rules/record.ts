@@ -55,8 +55,11 @@ export interface Draws {
   readonly spread: number;
 }
 
-/** How much of the rules binds: `retries-only` knows no breaker and nothing that the fleet said. */
-export type Strictness = "all" | "retries-only";
+/**
+ * How much of the rules binds: `own-record` nothing that the fleet denied, since it has let this attempt
+ * go; `retries-only` knows no breaker either.
+ */
+export type Strictness = "all" | "own-record" | "retries-only";
 
 interface Binding {
   readonly policy: Policy;
@@ -291,7 +294,7 @@ export class LocalRecord {
 }
 
 function hasBreaker({ policy, strictness }: Binding): boolean {
-  return strictness === "all" && !policy.breakerOff;
+  return strictness !== "retries-only" && !policy.breakerOff;
 }
 
 function retryNumber({ attempt, outcome, made }: Retry): number {

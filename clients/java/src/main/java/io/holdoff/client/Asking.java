@@ -228,7 +228,7 @@ final class Asking {
         }
         if (answer instanceof Answer.Denial denial) {
             remember(denial);
-            return denied(denial);
+            return Denied.of(denial);
         }
         NoAnswer why = ((Answer.None) answer).why();
         if (why.kind() == NoAnswer.Kind.NO_DELAY) {
@@ -316,6 +316,9 @@ final class Asking {
     private Decision onPushedState() {
         long now = System.nanoTime();
         Word word = core.link().pushed().word(question.dependency(), core.clock().at(now));
+        if (word instanceof Word.Go && core.countsAlone()) {
+            return letGoAlone(now);
+        }
         if (word instanceof Word.Go go) {
             core.counting().pushedGrants.increment();
             return Permit.onState(this, go.on(), now);
@@ -325,6 +328,19 @@ final class Asking {
             return new Decision.No(refuse.denied());
         }
         return null;
+    }
+
+    /**
+     * The service has let first attempts go, and is away by now. It counts nothing meanwhile: were
+     * the attempt its own, what ends well would count nowhere, and what fails here, with the
+     * question about the retry. So this process's own record says whether it is made. What the
+     * service denied besides does not bind it, as it would not with the service at hand. No
+     * question looks for the service where all goes well.
+     */
+    private Decision letGoAlone(long now) {
+        core.link().seek();
+        LocalRecord.Answer said = core.local().firstLetGo(question.dependency(), timeLeft());
+        return settleHere(decided(said), now, 0);
     }
 
     private Answer answer(ByteString confirm) throws InterruptedException {
@@ -382,7 +398,7 @@ final class Asking {
         if (answer instanceof Answer.Denial denial) {
             told();
             remember(denial);
-            return new Decision.No(denied(denial));
+            return new Decision.No(Denied.of(denial));
         }
         NoAnswer why = ((Answer.None) answer).why();
         tellAfter(why.kind());
@@ -398,11 +414,10 @@ final class Asking {
             noteHere();
             return new Decision.No(refused.get());
         }
-        return askNobody(askedAt, held);
+        return settleHere(decideHere(), askedAt, held);
     }
 
-    private Decision askNobody(long askedAt, long held) {
-        Object decided = decideHere();
+    private Decision settleHere(Object decided, long askedAt, long held) {
         if (decided instanceof Denied denied) {
             core.counting().localDenials.increment();
             return new Decision.No(denied);
@@ -434,17 +449,7 @@ final class Asking {
             long delay = core.isTesting() ? 0 : granted.delay();
             return Terms.of(granted, delay);
         }
-        LocalRecord.Refused refused = (LocalRecord.Refused) answer;
-        return new Denied(refused.reason(), DeniedBy.LOCAL, span(refused.retryAfter()), "");
-    }
-
-    private static Denied denied(Answer.Denial denial) {
-        Optional<Duration> after = span(denial.retryAfter());
-        return new Denied(denial.reason(), DeniedBy.FLEET, after, denial.detail());
-    }
-
-    private static Optional<Duration> span(Long nanos) {
-        return nanos == null ? Optional.empty() : Optional.of(Nanos.toDuration(nanos));
+        return Denied.of((LocalRecord.Refused) answer);
     }
 
     private static Denied undecided() {
@@ -458,12 +463,9 @@ final class Asking {
         if (Clamp.fits(delay, left)) {
             return Optional.empty();
         }
-        String detail =
-                "it would begin in "
-                        + Nanos.toDuration(delay)
-                        + ", and "
-                        + Nanos.toDuration(left)
-                        + " are left";
+        Duration begins = Nanos.toDuration(delay);
+        Duration rest = Nanos.toDuration(left);
+        String detail = "it would begin in " + begins + ", and " + rest + " are left";
         return Optional.of(Denied.byCaller(DenialReason.DEADLINE, detail));
     }
 

@@ -21,7 +21,7 @@ final class Before {
 
     private volatile boolean isLate;
 
-    /** This process has counted a first attempt that the service had granted. */
+    /** This process has counted a first attempt that the service had let go. */
     private final AtomicBoolean isCountedHere = new AtomicBoolean();
 
     Before(Core core, String dependency, Made made, Outcome outcome) {
@@ -38,6 +38,9 @@ final class Before {
     void tell() {
         if (isTold.getAndSet(true)) {
             return;
+        }
+        if (!isCountedHere.get() && core.countIfLost(dependency, made, outcome)) {
+            isCountedHere.set(true);
         }
         boolean waits = isLate && outcome.pushback().isEmpty();
         if (waits && made instanceof Made.OnPushed pushed) {

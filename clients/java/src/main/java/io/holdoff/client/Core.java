@@ -31,6 +31,24 @@ record Core(
         }
     }
 
+    /** The service is away, and this process decides by all that it knows itself. */
+    boolean countsAlone() {
+        return link != null && onNoDecision == OnNoDecision.LOCAL && !link.isAsked();
+    }
+
+    /**
+     * Where the service was lost while an attempt on pushed state ran, it counts for this process
+     * too: about the failures of what is under way at that moment this process decides, and it
+     * must not see them alone. The service has its tally all the same. True: it was lost.
+     */
+    boolean countIfLost(String dependency, Made made, Outcome outcome) {
+        boolean isLost = made instanceof Made.OnPushed && countsAlone();
+        if (isLost) {
+            local.count(dependency, outcome);
+        }
+        return isLost;
+    }
+
     /** How the attempt ended that was made so. */
     void report(String dependency, Made made, Outcome outcome) {
         boolean isUrgent = outcome.kind().isUrgent();

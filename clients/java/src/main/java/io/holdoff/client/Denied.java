@@ -1,5 +1,8 @@
 package io.holdoff.client;
 
+import io.holdoff.client.link.Answer;
+import io.holdoff.client.rules.LocalRecord;
+import io.holdoff.client.rules.Nanos;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.Optional;
@@ -35,6 +38,19 @@ public record Denied(
 
     static Denied of(DeniedBy by, DenialReason reason, String detail) {
         return new Denied(reason, by, Optional.empty(), detail);
+    }
+
+    static Denied of(Answer.Denial denial) {
+        Optional<Duration> after = span(denial.retryAfter());
+        return new Denied(denial.reason(), DeniedBy.FLEET, after, denial.detail());
+    }
+
+    static Denied of(LocalRecord.Refused refused) {
+        return new Denied(refused.reason(), DeniedBy.LOCAL, span(refused.retryAfter()), "");
+    }
+
+    private static Optional<Duration> span(Long nanos) {
+        return nanos == null ? Optional.empty() : Optional.of(Nanos.toDuration(nanos));
     }
 
     static Denied byCaller(DenialReason reason, String detail) {

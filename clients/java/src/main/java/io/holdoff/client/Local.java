@@ -57,6 +57,12 @@ final class Local {
         return entry(dependency).record.first(asked(dependency, timeLeft), clock.time());
     }
 
+    /** About an attempt that the service has let go, which binds no more than that. */
+    synchronized Answer firstLetGo(String dependency, Long timeLeft) {
+        Asked asked = asked(dependency, timeLeft, Mode.OWN_RECORD);
+        return entry(dependency).record.first(asked, clock.time());
+    }
+
     synchronized Answer retry(
             String dependency, Long timeLeft, long attempt, Before before, boolean isRepeatable) {
         LocalRecord record = entry(dependency).record;
@@ -68,6 +74,11 @@ final class Local {
     synchronized void note(String dependency, long attempt, Before before) {
         LocalRecord record = entry(dependency).record;
         record.note(policy(dependency), mode, attempt, before, clock.time());
+    }
+
+    /** How a first attempt ended that the service had let go, where no question tells of it. */
+    void count(String dependency, Outcome outcome) {
+        note(dependency, 2, new Before(null, outcome, true));
     }
 
     synchronized Answer confirm(String dependency, Long timeLeft, LocalPermit permit) {
@@ -94,6 +105,10 @@ final class Local {
     }
 
     private Asked asked(String dependency, Long timeLeft) {
+        return asked(dependency, timeLeft, mode);
+    }
+
+    private Asked asked(String dependency, Long timeLeft, Mode mode) {
         Sample sample = new Sample(Entropy.unit(), Entropy.unit());
         return new Asked(policy(dependency), mode, timeLeft, sample);
     }

@@ -205,6 +205,7 @@ public final class Permit implements Decision, AutoCloseable {
         asking.noteOutcome(outcome);
         Made ended = MADE.getAndSet(this, null);
         if (ended != null) {
+            core.countIfLost(asking.question.dependency(), ended, outcome);
             core.report(asking.question.dependency(), ended, outcome);
         }
     }

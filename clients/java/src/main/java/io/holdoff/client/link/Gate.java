@@ -21,7 +21,9 @@ final class Gate {
         TRIAL
     }
 
-    private State state = State.OPEN;
+    /** Written under the lock; read without it by those who only look whether it is open. */
+    private volatile State state = State.OPEN;
+
     private int failures;
     private long until;
 
@@ -64,7 +66,7 @@ final class Gate {
         return state == State.SHUT && until - now > 0 ? until - now : 0;
     }
 
-    synchronized boolean isOpen() {
+    boolean isOpen() {
         return state == State.OPEN;
     }
 

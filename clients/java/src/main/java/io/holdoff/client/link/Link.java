@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
 
@@ -63,6 +64,9 @@ public final class Link {
     private volatile boolean isClosed;
     private volatile boolean stands;
 
+    /** A connection is wanted by nobody who waits. */
+    private final AtomicBoolean isSought = new AtomicBoolean();
+
     /** Where the connection is made to, or was last. */
     private volatile String endpoint = "";
 
@@ -102,8 +106,7 @@ public final class Link {
         }
         counting.asked.increment();
         if (!patience.enter()) {
-            // Nobody waits for the connection, and it is made all the same.
-            loop.execute(this::standOrBegin);
+            seek();
             return Ask.away(this, pass);
         }
         Ask ask = new Ask(this, question.get(), pass, patience);
@@ -114,6 +117,21 @@ public final class Link {
         }
         loop.execute(() -> take(ask));
         return ask;
+    }
+
+    /** Has a connection made that nobody waits for, when it is time for one. */
+    public void seek() {
+        if (!isSought.getAndSet(true)) {
+            loop.execute(this::begunOrScheduled);
+        }
+    }
+
+    private void begunOrScheduled() {
+        if (standOrBegin()) {
+            isSought.set(false);
+        } else {
+            scheduleSearch();
+        }
     }
 
     /** Connects now. False: it could not. */
@@ -169,9 +187,9 @@ public final class Link {
         loop.execute(this::scheduleReport);
     }
 
-    /** Whether nothing is to be asked now. */
+    /** Whether nothing is to be asked now. Mostly it is open, and no lock is taken for that. */
     boolean isShut() {
-        return gate.shutFor(System.nanoTime()) > 0;
+        return !gate.isOpen() && gate.shutFor(System.nanoTime()) > 0;
     }
 
     /** Whether somebody would wait for an answer now. */
@@ -287,6 +305,7 @@ public final class Link {
             return false;
         }
         unreachable = 0;
+        isSought.set(false);
         open(course.start());
         return true;
     }
@@ -339,7 +358,10 @@ public final class Link {
         reports.streamBegins();
     }
 
-    /** A connection stands, and the service has not been silent on it. */
+    /**
+     * A connection stands, and the service has not been silent on it. Each first attempt looks,
+     * so that no lock is taken where all is well.
+     */
     public boolean isAsked() {
         return stands && !isShut();
     }
@@ -420,18 +442,19 @@ public final class Link {
         }
     }
 
-    /** While the gate is shut the service is looked for without a question. */
+    /** While the gate is shut, or where it is sought, it is looked for without a question. */
     private void scheduleSearch() {
         Loop.cancel(searching);
         long now = System.nanoTime();
         long untilOpen = gate.shutFor(now);
         long untilTry = course.notBefore() - now;
-        boolean isWorthIt = connection == null && untilOpen > 0 && untilTry < untilOpen;
+        boolean isWanted = isSought.get() && !isClosed || untilOpen > 0 && untilTry < untilOpen;
+        boolean isWorthIt = connection == null && isWanted;
         searching = isWorthIt ? loop.after(Math.max(0, untilTry), this::search) : null;
     }
 
     private void search() {
-        if (connection == null && isShut()) {
+        if (connection == null && (isSought.get() || isShut())) {
             begin();
         }
     }

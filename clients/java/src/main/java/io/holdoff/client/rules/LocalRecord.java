@@ -35,6 +35,8 @@ public final class LocalRecord {
     /** How much of the rules binds. */
     public enum Mode {
         ALL,
+        /** Nothing that the service denied: it has let this attempt go. */
+        OWN_RECORD,
         /** No breaker, no evidence, and nothing that the service said. */
         RETRIES_ONLY
     }
@@ -224,7 +226,7 @@ public final class LocalRecord {
 
     /** Whether there is a breaker. */
     private static boolean isWatched(Policy policy, Mode mode) {
-        return mode == Mode.ALL && !policy.breakerOff();
+        return mode != Mode.RETRIES_ONLY && !policy.breakerOff();
     }
 
     private Refused kept(Mode mode, long now) {

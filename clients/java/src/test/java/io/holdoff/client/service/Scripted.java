@@ -36,29 +36,37 @@ public final class Scripted implements AutoCloseable {
     private final List<ReportEntry> reported = new CopyOnWriteArrayList<>();
     private final List<Update> updates = new CopyOnWriteArrayList<>();
     private final Server server;
+    private final int port;
     private volatile Function<AcquireRequest, AcquireResponse> answer = request -> grantNow();
     private volatile Function<PlanCheckRequest, PlanCheckResponse> plan =
             request -> PlanCheckResponse.getDefaultInstance();
 
-    private Scripted(ServerCredentials credentials, ServerInterceptor... interceptors)
+    private Scripted(int port, ServerCredentials credentials, ServerInterceptor... interceptors)
             throws IOException {
         ServerBuilder<?> builder =
-                Grpc.newServerBuilderForPort(0, credentials).addService(new Service());
+                Grpc.newServerBuilderForPort(port, credentials).addService(new Service());
         for (ServerInterceptor interceptor : interceptors) {
             builder.intercept(interceptor);
         }
         server = builder.build().start();
+        this.port = server.getPort();
     }
 
     public static Scripted start() throws IOException {
-        return new Scripted(InsecureServerCredentials.create());
+        return new Scripted(0, InsecureServerCredentials.create());
+    }
+
+    /** In the place of one that was closed. */
+    public static Scripted startAgain(int port) throws IOException {
+        return new Scripted(port, InsecureServerCredentials.create());
     }
 
     public static Scripted start(ServerCredentials credentials, ServerInterceptor... interceptors)
             throws IOException {
-        return new Scripted(credentials, interceptors);
+        return new Scripted(0, credentials, interceptors);
     }
 
+    /** Null is never sent. */
     public Scripted answer(Function<AcquireRequest, AcquireResponse> by) {
         answer = by;
         return this;
@@ -76,7 +84,7 @@ public final class Scripted implements AutoCloseable {
     }
 
     public int port() {
-        return server.getPort();
+        return port;
     }
 
     /** Of a client that has time, since a test's machine may have none. */
@@ -150,6 +158,9 @@ public final class Scripted implements AutoCloseable {
                     for (AcquireRequest question : request.getAcquire().getRequestsList()) {
                         asked.add(question);
                         AcquireResponse said = answer.apply(question);
+                        if (said == null) {
+                            return;
+                        }
                         batch.addItems(AcquireItem.newBuilder().setResponse(said));
                     }
                     out.onNext(response.setAcquired(batch).build());
