@@ -9,6 +9,7 @@ mod checked_policy;
 mod checks;
 mod counting;
 pub mod events;
+mod evidence;
 mod happened;
 mod history;
 mod inquiry;
@@ -188,6 +189,7 @@ impl<S: Store> Coordinator<S> {
                 if let Err(denial) = &answer.verdict {
                     slot.note_denial(denial.reason);
                 }
+                evidence::note_asked(slot, &ask, answer.previous, context.now);
                 if let Some(before) = before {
                     let asked = (&ask, inquiry.caller);
                     self.observe_asked(id, slot, asked, &answer, &before, &context);
@@ -247,6 +249,7 @@ impl<S: Store> Coordinator<S> {
                         let before = self.before(slot, reporter, &context);
                         let reported =
                             tally(&slot.policy, &mut slot.record, counts, reporter, &context);
+                        evidence::note_tally(slot, counts, reported, context.now);
                         if let Some(before) = before {
                             let tallied = Happening::Tallied {
                                 tally: *counts,
@@ -333,6 +336,7 @@ impl<S: Store> Coordinator<S> {
                         reporter,
                         context,
                     );
+                    evidence::note_outcome(slot, outcome, reported, context.now);
                     if let Some(before) = before {
                         let happening = Happening::Reported {
                             permit,

@@ -116,10 +116,10 @@ fn more(shown: &Shown) -> Value {
         "retries": view.budget.retries,
         "budget_ttl_ms": shown.budget_ttl.0 / 1_000_000,
         "latency_ms": view.latency.map(|latency| row::three_digits(latency.as_secs_f64() * 1e3)),
-        "window": (view.counts.calls > 0).then(|| json!({
-            "calls": view.counts.calls,
-            "failures": view.counts.failures,
-            "slow": view.counts.slow,
+        "window": shown.judged().filter(|counts| counts.calls > 0).map(|counts| json!({
+            "calls": counts.calls,
+            "failures": counts.failures,
+            "slow": counts.slow,
         })),
         "ramp": view.curve.map(|curve| json!({
             "per_second": row::three_digits(curve.per_second),

@@ -200,7 +200,7 @@ metrics! {
         DEPENDENCY_BUDGET: Gauge, ("holdoff_dependency_budget_tokens", "holdoff.dependency.budget", "{retry}"), ["namespace", "dependency"],
             "Retries that the budget would grant now.";
         DEPENDENCY_FAILING: Gauge, ("holdoff_dependency_failing_ratio", "holdoff.dependency.failing", "1"), ["namespace", "dependency"],
-            "Share of the last sixteen or so outcomes that failed.";
+            "Share of the calls that failed: of the window or the last sixteen or so, and while the breaker is not closed of those that opened it.";
         DEPENDENCY_SUCCESSES: Gauge, ("holdoff_dependency_successes_per_second", "holdoff.dependency.successes", "{call}/s"), ["namespace", "dependency"],
             "Successes a second, as an average; 0 where none is known.";
         DEPENDENCY_HELD: Gauge, ("holdoff_dependency_hold_seconds", "holdoff.dependency.hold", "s"), ["namespace", "dependency"],

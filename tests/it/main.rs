@@ -39,6 +39,7 @@ mod served_store;
 mod service_manager;
 mod sessions;
 mod shared_store;
+mod shown_numbers;
 mod sizing;
 mod store_contract;
 mod stores;

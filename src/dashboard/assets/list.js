@@ -1,7 +1,7 @@
 // All dependencies of a namespace: what is wrong on top, search, filters, and what happened.
 
 import {el, pill, shape, write} from './elements.js';
-import {age, at, count, left, plural, rate, share} from './format.js';
+import {age, at, count, failing, left, ofTrip, plural, rate, share} from './format.js';
 import {Grid} from './grid.js';
 import {go} from './page.js';
 
@@ -68,7 +68,8 @@ const COLUMNS = [
     key: 'failing', title: 'Failing', class: 'failing number', by: (row) => row.failing ?? 0, down: true,
     make(cell) { lines(cell); cell.append(el('span', {class: 'bar', 'aria-hidden': 'true'}, el('span', {}))); },
     fill(cell, row) {
-      put(cell, share(row.failing ?? 0), row.slow ? `${share(row.slow)} slow` : '');
+      const notes = [row.slow ? `${share(row.slow)} slow` : '', ofTrip(row) ? 'at the trip' : ''];
+      put(cell, failing(row), notes.filter(Boolean).join(', '));
       cell.children[2].firstChild.style.transform = `scaleX(${row.failing ?? 0})`;
     },
   },
