@@ -1,5 +1,8 @@
 //! `holdoff serve`: reads the settings and hands them on. What it refuses here is what
-//! would be unsafe whatever the service does: an open port without TLS, unasked.
+//! would be unsafe whatever the service does: an open port without TLS, unasked; and what would do
+//! nothing (`needs`).
+
+mod needs;
 
 use std::{
     net::SocketAddr,
@@ -71,9 +74,10 @@ pub struct ServeArgs {
     /// Where the fleet's state is: `memory`, or a Valkey or Redis that replicas share, by its URL
     #[arg(long, value_name = "memory|URL", default_value = "memory", value_parser = store)]
     store: StoreSettings,
-    /// How decisions are made over a store that replicas share; the same at all of them
-    #[arg(long, value_name = "leased|strict", value_enum, default_value_t = Decisions::Leased)]
-    store_decisions: Decisions,
+    /// How decisions are made over a store that replicas share, leased unless said; the same at all
+    /// of them
+    #[arg(long, value_name = "leased|strict", value_enum)]
+    store_decisions: Option<Decisions>,
     /// The certificate of both ports, and those between it and its authority (PEM)
     #[arg(
         long,
@@ -98,9 +102,10 @@ pub struct ServeArgs {
         help_heading = "Access"
     )]
     tls_client_ca: Option<PathBuf>,
-    /// Whether a client without a certificate is let in
-    #[arg(long, value_enum, default_value_t = ClientCertificates::Required, help_heading = "Access")]
-    tls_clients: ClientCertificates,
+    /// Whether a client without a certificate is let in, where --tls-client-ca asks for one;
+    /// required unless said
+    #[arg(long, value_enum, help_heading = "Access")]
+    tls_clients: Option<ClientCertificates>,
     /// Which tokens and certificates may do what; without it, everybody may do everything
     #[arg(long, value_name = "FILE", help_heading = "Access")]
     access: Option<PathBuf>,
@@ -111,10 +116,9 @@ pub struct ServeArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().connections_per_address,
           value_parser = limit, help_heading = "Limits")]
     max_connections_per_address: NonZeroU32,
-    /// Sessions that one token's or certificate's name may have, 1 to 1000000
-    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().sessions_per_principal,
-          value_parser = limit, help_heading = "Limits")]
-    max_sessions_per_principal: NonZeroU32,
+    /// Sessions that one token's or certificate's name may have, 2000 unless said; 1 to 1000000
+    #[arg(long, value_name = "NUMBER", value_parser = limit, help_heading = "Limits")]
+    max_sessions_per_principal: Option<NonZeroU32>,
     /// How many cores serve; without it, all of them
     #[arg(long, value_name = "NUMBER", value_parser = workers)]
     workers: Option<NonZeroUsize>,
@@ -151,6 +155,7 @@ pub fn run(args: ServeArgs) -> Result<Exit, Failure> {
 /// [`Failure::Usage`] for an address that others can reach, without `--insecure`.
 pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
     check_secrecy(&args.store, std::env::args())?;
+    needs::check(&args)?;
     let defaults = ServeSettings::default();
     let http = match args.http {
         Http::Off => None,
@@ -175,23 +180,13 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
             cert,
             key,
             client_ca: args.tls_client_ca,
-            clients: args.tls_clients,
+            clients: args.tls_clients.unwrap_or_default(),
         });
     let record = args.record.map(|folder| RecordingSettings {
         folder,
         max_bytes: args.record_max.unwrap_or(RECORD_MAX),
         files: args.record_files.unwrap_or(RECORD_FILES),
     });
-    if record.is_none() {
-        let given = [
-            ("--record-max", args.record_max.is_some()),
-            ("--record-files", args.record_files.is_some()),
-        ];
-        if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
-            let why = format!("{flag}: nothing is recorded without --record DIR");
-            return Err(Failure::Usage(why));
-        }
-    }
     if let Some(record) = &record {
         check_recording(record)?;
     }
@@ -204,7 +199,7 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         data_dir: args.data_dir,
         store: match args.store {
             StoreSettings::Shared(address, _) => {
-                StoreSettings::Shared(address, args.store_decisions)
+                StoreSettings::Shared(address, args.store_decisions.unwrap_or_default())
             }
             StoreSettings::Memory => StoreSettings::Memory,
         },
@@ -213,7 +208,9 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         insecure: args.insecure,
         limits: Limits {
             connections_per_address: args.max_connections_per_address,
-            sessions_per_principal: args.max_sessions_per_principal,
+            sessions_per_principal: args
+                .max_sessions_per_principal
+                .unwrap_or(defaults.limits.sessions_per_principal),
         },
         workers: args.workers.unwrap_or(defaults.workers),
         drain: args.drain,

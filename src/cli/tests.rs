@@ -366,6 +366,66 @@ fn settings_of_a_recording_without_a_recording_are_wrong_use() {
 }
 
 #[test]
+fn a_flag_of_serve_that_would_do_nothing_is_refused_with_its_value_and_what_it_needs() {
+    let settings = |line: &str| match cli(command(), line).unwrap().command {
+        Command::Serve(args) => serve::settings(args),
+        other => panic!("{other:?}"),
+    };
+    for (line, flag, needs) in [
+        (
+            "--store-decisions strict",
+            "--store-decisions strict: ",
+            "--store URL",
+        ),
+        (
+            "--store memory --store-decisions leased",
+            "--store-decisions leased: ",
+            "--store URL",
+        ),
+        ("--record-max 1GiB", "--record-max 1GiB: ", "--record DIR"),
+        ("--record-files 3", "--record-files 3: ", "--record DIR"),
+        (
+            "--tls-clients optional",
+            "--tls-clients optional: ",
+            "--tls-client-ca",
+        ),
+        (
+            "--tls-cert c --tls-key k --tls-clients required",
+            "--tls-clients required: ",
+            "--tls-client-ca",
+        ),
+        (
+            "--http off --http-host a,b",
+            "--http-host a: ",
+            "--http HOST:PORT",
+        ),
+        (
+            "--max-sessions-per-principal 7",
+            "--max-sessions-per-principal 7: ",
+            "--access FILE",
+        ),
+    ] {
+        let refused = settings(&format!("holdoff serve {line}")).unwrap_err();
+        assert_eq!(refused.code(), 2, "{line}");
+        let said = refused.to_string();
+        assert!(
+            said.starts_with(flag) && said.contains(needs),
+            "{line}: {said}"
+        );
+    }
+    for line in [
+        "",
+        "--store redis://h --store-decisions strict",
+        "--tls-cert c --tls-key k --tls-client-ca a --tls-clients optional",
+        "--tls-cert c --tls-key k --tls-client-ca a --max-sessions-per-principal 7",
+        "--access a --max-sessions-per-principal 7",
+        "--http-host a",
+    ] {
+        assert!(settings(&format!("holdoff serve {line}")).is_ok(), "{line}");
+    }
+}
+
+#[test]
 fn which_dependencies_have_metrics_is_one_of_three_things() {
     let settings = |line: &str| match cli(command(), line).unwrap().command {
         Command::Serve(args) => serve::settings(args).unwrap().metrics_dependencies,
