@@ -7,7 +7,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use axum::{
     Extension,
     body::Body,
-    extract::{Query, State},
+    extract::State,
     http::{HeaderMap, HeaderName, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -22,7 +22,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::{
     Dashboard,
     act::Refused,
-    asked::{self, Asked},
+    asked::{self, Asked, Asks},
     detail::Detail,
     feed::Reading,
     row,
@@ -59,7 +59,7 @@ pub struct Shows {
 pub async fn stream<S: Store>(
     State(dashboard): State<Dashboard<S>>,
     Extension(principal): Extension<Principal>,
-    Query(shows): Query<Shows>,
+    Asks(shows): Asks<Shows>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
     let coordinator = &dashboard.inner.coordinator;
