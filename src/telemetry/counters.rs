@@ -54,6 +54,8 @@ pub enum Counter {
     AddressCrowded,
     /// A session was refused: its principal has too many.
     PrincipalCrowded,
+    /// A watch or a page was refused: its principal, or address, has too many.
+    WatchesCrowded,
 }
 
 /// What was granted.
@@ -216,7 +218,7 @@ const ALONE: [(Counter, &Metric); 13] = [
 ];
 
 /// Counters with one label; those of one metric stand together.
-const LABELLED: [(Counter, &Metric, &str); 18] = [
+const LABELLED: [(Counter, &Metric, &str); 19] = [
     (Counter::Reload, &table::POLICY_RELOADS, "taken"),
     (Counter::ReloadRefused, &table::POLICY_RELOADS, "refused"),
     (Counter::CheckPlanned, &table::CHECK_PLANS, "run"),
@@ -267,6 +269,11 @@ const LABELLED: [(Counter, &Metric, &str); 18] = [
         &table::LIMITS_MET,
         "sessions_per_principal",
     ),
+    (
+        Counter::WatchesCrowded,
+        &table::LIMITS_MET,
+        "watches_per_principal",
+    ),
 ];
 
 const GRANTED: usize = 0;
@@ -278,7 +285,7 @@ const TRIPPED: usize = TRANSITION + STATES.len() * STATES.len();
 const EXPORTED: usize = TRIPPED + TRIPS.len();
 const SINGLE: usize = EXPORTED + SIGNALS.len() * EXPORTS.len();
 /// How many counters there are.
-pub(super) const COUNT: usize = SINGLE + 33;
+pub(super) const COUNT: usize = SINGLE + 34;
 
 /// A place below [`COUNT`]; the match is exhaustive so that none is forgotten.
 pub(super) const fn place(counter: Counter) -> usize {
@@ -325,6 +332,7 @@ pub(super) const fn place(counter: Counter) -> usize {
         Counter::HandshakeFailed => SINGLE + 30,
         Counter::AddressCrowded => SINGLE + 31,
         Counter::PrincipalCrowded => SINGLE + 32,
+        Counter::WatchesCrowded => SINGLE + 33,
     }
 }
 

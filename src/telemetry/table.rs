@@ -130,7 +130,7 @@ metrics! {
         SESSIONS_OPENED: Counter, ("holdoff_sessions_opened_total", "holdoff.sessions.opened", "{session}"), [],
             "Sessions that began.";
         LIMITS_MET: Counter, ("holdoff_limits_met_total", "holdoff.limits.met", "{refusal}"), ["limit"],
-            "Connections and sessions refused, since one address or principal has as many as it may have.";
+            "Connections, sessions and watches refused, since one address or principal has as many as it may have.";
         SUBSCRIPTIONS: Gauge, ("holdoff_subscriptions", "holdoff.subscriptions", "{subscription}"), [],
             "Dependencies that sessions follow, each session counted.";
         PUSHES: Counter, ("holdoff_pushes_total", "holdoff.pushes", "{update}"), [],

@@ -9,6 +9,7 @@ mod book;
 mod candidates;
 mod collector;
 mod concurrency;
+mod connections;
 mod contract;
 mod crowded;
 mod dashboard;

@@ -5,9 +5,9 @@ use std::fmt::Display;
 
 use clap::ValueEnum;
 
-use super::{Http, ServeArgs};
+use super::{Http, Lasts, ServeArgs};
 use crate::{
-    cli::{exit::Failure, size},
+    cli::{exit::Failure, size, span},
     settings::StoreSettings,
 };
 
@@ -69,6 +69,13 @@ pub fn check(args: &ServeArgs) -> Result<(), Failure> {
             is_met: has_names,
             otherwise: "nobody has a name here; give --access FILE or --tls-client-ca FILE, or leave \
                         it out",
+        },
+        Need {
+            flag: "--max-connection-age-grace",
+            value: args.max_connection_age_grace.map(span::human),
+            is_met: args.max_connection_age != Lasts::ForEver,
+            otherwise: "no connection is told to go for its age; give --max-connection-age DURATION, \
+                        or leave it out",
         },
     ];
     let unmet = |need: Need| {
