@@ -40,7 +40,7 @@ pub use file::{Keyring, private};
 pub use matrix::{Method, Needs};
 pub use pages::{Page, Refusal, router};
 pub use peer::{Certified, Nameless, Peer, identity};
-pub use places::{Crowded, Entry, Limits, Place};
+pub use places::{Crowded, Entry, Limits, Place, Watcher};
 pub use principal::{EVERYWHERE, Forbidden, Grants, Principal, Role};
 pub use token::{Token, TokenHash, redacted};
 
@@ -169,6 +169,25 @@ impl Access {
         if let Err(crowded) = &place {
             (self.count)(Counter::PrincipalCrowded);
             self.warn(*crowded, principal.name().unwrap_or_default());
+        }
+        place
+    }
+
+    /// A stream or page of a principal who looks on; `None`: it is nobody, from nowhere.
+    ///
+    /// # Errors
+    /// It has as many as it may have.
+    pub fn watch(
+        &self,
+        principal: &Principal,
+        peer: Option<&Peer>,
+    ) -> Result<Option<Place<Watcher>>, Crowded> {
+        let place = self.places.watch(principal, peer);
+        if let Err(crowded) = &place {
+            (self.count)(Counter::WatchesCrowded);
+            let address = || peer?.address().map(|address| address.ip().to_string());
+            let who = principal.name().map(str::to_owned).or_else(address);
+            self.warn(*crowded, &who.unwrap_or_default());
         }
         place
     }

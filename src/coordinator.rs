@@ -10,6 +10,7 @@ mod checks;
 mod counting;
 pub mod degraded;
 pub mod events;
+mod evidence;
 mod happened;
 mod history;
 mod inquiry;
@@ -191,6 +192,7 @@ impl<S: Store> Coordinator<S> {
                 if let Err(denial) = &answer.verdict {
                     slot.note_denial(denial.reason);
                 }
+                evidence::note_asked(slot, &ask, answer.previous, context.now);
                 if let Some(before) = before {
                     let asked = (&ask, inquiry.caller);
                     self.observe_asked(id, slot, asked, &answer, &before, &context);
@@ -262,6 +264,7 @@ impl<S: Store> Coordinator<S> {
                         let before = self.before(slot, reporter, &context);
                         let reported =
                             tally(&slot.policy, &mut slot.record, counts, reporter, &context);
+                        evidence::note_tally(slot, counts, reported, context.now);
                         if let Some(before) = before {
                             let tallied = Happening::Tallied {
                                 tally: *counts,
@@ -348,6 +351,7 @@ impl<S: Store> Coordinator<S> {
                         reporter,
                         context,
                     );
+                    evidence::note_outcome(slot, outcome, reported, context.now);
                     if let Some(before) = before {
                         let happening = Happening::Reported {
                             permit,

@@ -2,7 +2,7 @@
 //!
 //! The page itself is static and stands in `assets/`; it gets all it shows over one stream and
 //! changes things by two requests, one that says what would happen and one that does it. It
-//! knows nothing of gRPC. It writes no page on the server, since names and reasons are other
+//! knows nothing of gRPC. It writes no page on the server, not of a problem either, since names and reasons are other
 //! people's texts and a page that never puts text into markup cannot be made to run it.
 
 mod act;
@@ -13,6 +13,7 @@ mod detail;
 mod feed;
 mod guard;
 mod login;
+mod problem;
 mod producer;
 mod row;
 mod stream;
@@ -158,14 +159,16 @@ impl<S: Store> Dashboard<S> {
         guarded.collect()
     }
 
-    /// What stands around all routes of the HTTP side: whoever has signed in is known, and every
-    /// answer carries the headers, refusals too.
+    /// What stands around all routes of the HTTP side: whoever has signed in is known, a browser is
+    /// shown a problem as a page, and every answer carries the headers, refusals too.
     pub fn around(&self, routes: Router) -> Router {
         let known = middleware::from_fn_with_state(self.clone(), login::recognise::<S>);
         let named = middleware::from_fn_with_state(self.clone(), guard::named::<S>);
         routes
+            .fallback(problem::no_such_page)
             .layer(known)
             .layer(named)
+            .layer(middleware::from_fn(problem::in_style))
             .layer(middleware::map_response(guard::with_headers))
     }
 

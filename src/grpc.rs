@@ -36,6 +36,7 @@ use crate::{
 
 pub use admission::AdmissionLayer;
 pub use client::ClientHandler;
+pub use ending::Leaving;
 pub use envoy::EnvoyHandler;
 pub use operator::OperatorHandler;
 pub use oversize::named_in;

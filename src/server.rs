@@ -5,15 +5,19 @@
 
 mod about;
 mod brief;
+mod calls;
 mod connection;
 mod gate;
 pub mod http;
+mod lifetime;
 mod listen;
 mod metrics;
 mod systemd;
 mod timing;
 mod tls;
 
+pub use calls::{serve, serve_behind};
+pub use lifetime::Connections;
 pub use metrics::Metrics;
 
 use std::{io::Write, net::SocketAddr, path::Path, sync::Arc, thread, time::Duration};
@@ -24,8 +28,6 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::watch,
 };
-use tonic::transport::Server;
-use tower::util::MapResponseLayer;
 
 pub use gate::Gate;
 
@@ -34,13 +36,7 @@ use crate::{
     coordinator::{Coordinator, Parts},
     durable::{Durable, Opened, PermitKey, Start},
     entropy::Entropy,
-    grpc,
     policy::{self, Finding, Source},
-    proto::{
-        DESCRIPTORS, ENVOY_DESCRIPTORS, coordinator_service_server::SERVICE_NAME as COORDINATOR,
-        operator_service_server::SERVICE_NAME as OPERATOR,
-        ratelimit::envoy::service::ratelimit::v3::rate_limit_service_server::SERVICE_NAME as ENVOY,
-    },
     settings::{ServeSettings, StoreSettings},
     store::{
         MemoryStore, RedisStore, Store,
@@ -51,12 +47,6 @@ use crate::{
 
 /// Replicas accept each other's permits, so to permits they are one run.
 const FLEET_BOOT: u64 = 1;
-/// How a client that keeps a connection open is told from one that is gone.
-const KEEPALIVE: Duration = Duration::from_secs(20);
-/// So long a stopping service is told to be not serving before watches of its health end.
-const HEALTH_TOLD_FOR: Duration = Duration::from_millis(500);
-/// Calls in flight on one connection.
-const STREAMS_MAX: u32 = 1_024;
 
 /// Serves until SIGTERM or SIGINT, and prints where it listens.
 ///
@@ -183,15 +173,15 @@ fn run_on<S: Store, Asked: Future<Output = ()>>(
     let coordinator = Arc::new(coordinator);
     coordinator.follow_store();
     coordinator.introduce_replica(about::of(settings, grpc_at, http_at));
+    let (gate, _files) = Gate::start(settings, &coordinator)?;
     let metrics = Arc::new(Metrics::new(
         Arc::clone(&coordinator),
         settings.metrics_dependencies,
-        connections_max() * settings.workers.get(),
+        gate.connections.most,
     ));
     begin_export(&metrics)?;
     let (stop, stopped) = watch::channel(false);
     let _watch = watch_policies(settings, sources, &coordinator, &main)?;
-    let (gate, _files) = Gate::start(settings, &coordinator)?;
     let pulse = systemd::Pulse::asked(listeners.sockets.len());
     let workers = spawn_workers(listeners.sockets, &coordinator, &gate, &stopped, &pulse)?;
     // Who reads where it listens may ask it to stop at once.
@@ -201,7 +191,7 @@ fn run_on<S: Store, Asked: Future<Output = ()>>(
     if let Some(pulse) = pulse {
         main.spawn(systemd::alive(pulse));
     }
-    let room = descriptors_max() / 5;
+    let room = lifetime::descriptors_max() / 5;
     let hosts = settings.http_hosts.clone();
     let serve_http = http::serve_behind(gate, http, room, hosts, metrics, stopped);
     main.block_on(until_stopped(&coordinator, serve_http, asked, stop))?;
@@ -310,108 +300,6 @@ fn spawn_workers<S: Store>(
                 .spawn(serve)?)
         })
         .collect()
-}
-
-/// Serves one listener on the present runtime until `stopped` says so; everybody who connects
-/// may do everything.
-///
-/// # Errors
-/// The listener fails.
-pub async fn serve<S: Store>(
-    socket: std::net::TcpListener,
-    coordinator: Arc<Coordinator<S>>,
-    stopped: watch::Receiver<bool>,
-) -> anyhow::Result<()> {
-    serve_behind(Gate::open(), socket, coordinator, stopped).await
-}
-
-/// The same for those whom a gate lets in.
-///
-/// # Errors
-/// The listener fails.
-pub async fn serve_behind<S: Store>(
-    gate: Gate,
-    socket: std::net::TcpListener,
-    coordinator: Arc<Coordinator<S>>,
-    mut stopped: watch::Receiver<bool>,
-) -> anyhow::Result<()> {
-    let (health, health_service) = tonic_health::server::health_reporter();
-    for service in ["", COORDINATOR, OPERATOR, ENVOY] {
-        health
-            .set_service_status(service, tonic_health::ServingStatus::Serving)
-            .await;
-    }
-    let places = Arc::new(tokio::sync::Semaphore::new(connections_max()));
-    let telemetry = Arc::clone(coordinator.telemetry());
-    let timing = timing::Timing::new(Arc::clone(&telemetry), coordinator.clock().clone());
-    let incoming = connection::counted(listen::incoming(socket)?, places, telemetry, gate.clone());
-    let streams_end = stopped.clone();
-    let stop = async move {
-        // The sender is only dropped at the end of the process.
-        let _ = stopped.wait_for(|stopped| *stopped).await;
-        for service in ["", COORDINATOR, OPERATOR, ENVOY] {
-            health
-                .set_service_status(service, tonic_health::ServingStatus::NotServing)
-                .await;
-        }
-        tokio::spawn(end_health_watches(health));
-    };
-    Server::builder()
-        .max_concurrent_streams(STREAMS_MAX)
-        .http2_keepalive_interval(Some(KEEPALIVE))
-        .http2_keepalive_timeout(Some(KEEPALIVE))
-        .http2_max_header_list_size(16 * 1024)
-        .layer(timing)
-        .layer(MapResponseLayer::new(grpc::named_in))
-        .layer(grpc::AdmissionLayer::new(Arc::clone(&gate.access)))
-        .add_service(grpc::coordinator_service(
-            Arc::clone(&coordinator),
-            Arc::clone(&gate.access),
-            streams_end.clone(),
-        ))
-        .add_service(grpc::envoy_service(
-            Arc::clone(&coordinator),
-            Arc::clone(&gate.access),
-        ))
-        .add_service(grpc::operator_service(
-            coordinator,
-            gate.access,
-            streams_end,
-        ))
-        .add_service(health_service)
-        .add_service(reflection().build_v1()?)
-        .add_service(reflection().build_v1alpha()?)
-        .serve_with_incoming_shutdown(incoming, stop)
-        .await?;
-    Ok(())
-}
-
-/// A watch of the health ends with what it watches; it is told first.
-async fn end_health_watches(mut health: tonic_health::server::HealthReporter) {
-    tokio::time::sleep(HEALTH_TOLD_FOR).await;
-    for service in ["", COORDINATOR, OPERATOR, ENVOY] {
-        health.clear_service_status(service).await;
-    }
-}
-
-/// Connections of one listener: most of the descriptors this process may have, shared by as
-/// many listeners as there are cores at most.
-fn connections_max() -> usize {
-    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    (descriptors_max() / 10 * 6).min(12_000) / cores
-}
-
-fn descriptors_max() -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    usize::try_from(limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX)
-}
-
-fn reflection() -> tonic_reflection::server::Builder<'static> {
-    tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(DESCRIPTORS)
-        .register_encoded_file_descriptor_set(ENVOY_DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
 }
 
 /// From here on these signals stop the service in order.

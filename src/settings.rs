@@ -3,7 +3,7 @@
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
-    num::NonZeroUsize,
+    num::{NonZeroU32, NonZeroUsize},
     path::PathBuf,
     thread,
     time::Duration,
@@ -14,6 +14,10 @@ use crate::{recording::RecordingSettings, store::redis::Address};
 
 /// The gRPC port unless told otherwise.
 pub const DEFAULT_GRPC_PORT: u16 = 7460;
+/// A connection without a call for so long is told to go, unless told otherwise.
+const IDLE_FOR: Duration = Duration::from_secs(600);
+/// What runs on a connection that was told to go for its age has so long.
+const GRACE: Duration = Duration::from_secs(30);
 /// The HTTP port unless told otherwise.
 pub const DEFAULT_HTTP_PORT: u16 = 7461;
 
@@ -41,6 +45,7 @@ pub struct ServeSettings {
     /// Whether addresses other than loopback are allowed although there is no TLS.
     pub insecure: bool,
     pub limits: Limits,
+    pub connections: ConnectionSettings,
     /// How many cores serve; each has a listener and a runtime of its own.
     pub workers: NonZeroUsize,
     /// How long running requests may take to end once a stop was asked for.
@@ -98,6 +103,30 @@ pub enum ClientCertificates {
     Optional,
 }
 
+/// How many connections there may be to the gRPC port, and how long each of them lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionSettings {
+    /// At once, over all cores; `None`: as many as the process has descriptors for.
+    pub most: Option<NonZeroU32>,
+    /// One without a call for so long is told to go; `None`: it may stay.
+    pub idle: Option<Duration>,
+    /// One that is so old is told to go; `None`: it may stay. Each draws its own within a tenth.
+    pub age: Option<Duration>,
+    /// What runs on one that was told to go for its age is cut off after so long.
+    pub grace: Duration,
+}
+
+impl Default for ConnectionSettings {
+    fn default() -> Self {
+        Self {
+            most: None,
+            idle: Some(IDLE_FOR),
+            age: None,
+            grace: GRACE,
+        }
+    }
+}
+
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
@@ -122,6 +151,7 @@ impl Default for ServeSettings {
             access: None,
             insecure: false,
             limits: Limits::default(),
+            connections: ConnectionSettings::default(),
             workers: thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             drain: Duration::from_secs(10),
             log_format: LogFormat::Text,

@@ -13,7 +13,7 @@ mod stored;
 
 use std::{future::Future, sync::Arc};
 
-use holdoff_decision::{DenialReason, Policy, Reach, Record, Time, check::Checks};
+use holdoff_decision::{DenialReason, Policy, Reach, Record, Time, check::Checks, window::Counts};
 
 pub use self::{denied::Denied, figures::Figures, memory::MemoryStore, redis::RedisStore};
 
@@ -96,11 +96,28 @@ pub struct Beside {
     pub shadow: Option<Shadow>,
     /// Since the first denial. Of this replica alone.
     pub denied: Option<Box<Denied>>,
+    /// From a failure until all is well. Of this replica alone.
+    pub evidence: Option<Box<Evidence>>,
+    /// Until when others have been told that it is held, since the last hold. Of this replica alone.
+    pub told_held: Option<Time>,
+}
+
+/// Calls that count for or against a dependency, as this replica was told of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// Since there last was none, while the breaker is closed.
+    pub counts: Counts,
+    /// What opened the breaker, until it is closed.
+    pub opened: Option<Counts>,
 }
 
 impl Beside {
     const fn is_empty(&self) -> bool {
-        self.checks.is_none() && self.shadow.is_none() && self.denied.is_none()
+        self.checks.is_none()
+            && self.shadow.is_none()
+            && self.denied.is_none()
+            && self.evidence.is_none()
+            && self.told_held.is_none()
     }
 }
 
@@ -114,6 +131,28 @@ impl Slot {
 
     pub fn denied(&self) -> Option<&Denied> {
         self.beside.as_ref()?.denied.as_deref()
+    }
+
+    pub fn evidence(&self) -> Option<Evidence> {
+        self.beside.as_ref()?.evidence.as_deref().copied()
+    }
+
+    pub fn put_evidence(&mut self, evidence: Option<Evidence>) {
+        if evidence.is_some() || self.beside.is_some() {
+            self.beside.get_or_insert_default().evidence = evidence.map(Box::new);
+        }
+        self.beside.take_if(|beside| beside.is_empty());
+    }
+
+    pub fn told_held(&self) -> Option<Time> {
+        self.beside.as_ref()?.told_held
+    }
+
+    pub fn set_told_held(&mut self, until: Option<Time>) {
+        if until.is_some() || self.beside.is_some() {
+            self.beside.get_or_insert_default().told_held = until;
+        }
+        self.beside.take_if(|beside| beside.is_empty());
     }
 
     pub fn shadow(&self) -> Option<&Shadow> {
@@ -158,8 +197,21 @@ impl Slot {
     pub(crate) fn lend(&mut self, to: &mut Self) {
         to.notes = self.notes;
         let beside = self.beside.as_mut();
-        let (shadow, denied) =
-            beside.map_or((None, None), |it| (it.shadow.take(), it.denied.take()));
+        let Beside {
+            shadow,
+            denied,
+            evidence,
+            told_held,
+            ..
+        } = beside.map_or_else(Beside::default, |it| Beside {
+            checks: None,
+            shadow: it.shadow.take(),
+            denied: it.denied.take(),
+            evidence: it.evidence.take(),
+            told_held: it.told_held.take(),
+        });
+        to.set_told_held(told_held);
+        to.put_evidence(evidence.map(|evidence| *evidence));
         to.put_shadow(shadow);
         to.put_denied(denied);
     }

@@ -1,5 +1,5 @@
-//! How much of the service one may hold: connections of an address, sessions of a principal. Not
-//! how much there is for all of them together, which the listeners know.
+//! How much of the service one may hold: connections of an address, sessions and watches of a
+//! principal. Not how much there is for all of them together, which the listeners know.
 //!
 //! A whole /64 of IPv6 is one address, since one machine has as many. Who is over the limit of
 //! an address is told so, as long as few have to be told; the rest are only cut off.
@@ -23,12 +23,16 @@ pub struct Limits {
     pub connections_per_address: NonZeroU32,
     /// Sessions of one token's or certificate's name.
     pub sessions_per_principal: NonZeroU32,
+    /// Streams that operators look at, of one such name, or of an address where nobody has one.
+    pub watches_per_principal: NonZeroU32,
 }
 
 /// Of one address.
 const CONNECTIONS_MAX: u32 = 512;
 /// Of one principal.
 const SESSIONS_MAX: u32 = 2_000;
+/// Of one principal: half of what the HTTP port has room for.
+const WATCHES_MAX: u32 = 256;
 
 impl Default for Limits {
     fn default() -> Self {
@@ -37,6 +41,7 @@ impl Default for Limits {
         Self {
             connections_per_address: of(CONNECTIONS_MAX),
             sessions_per_principal: of(SESSIONS_MAX),
+            watches_per_principal: of(WATCHES_MAX),
         }
     }
 }
@@ -48,6 +53,15 @@ pub struct Places {
     connections: Arc<Held<IpAddr>>,
     told: Arc<Held<IpAddr>>,
     sessions: Arc<Held<String>>,
+    watches: Arc<Held<Watcher>>,
+}
+
+/// Who looks on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Watcher {
+    Named(String),
+    /// Nobody in particular, from there.
+    At(IpAddr),
 }
 
 /// A limit that was met.
@@ -63,6 +77,11 @@ pub enum Crowded {
          --max-sessions-per-principal"
     )]
     Principal(u32),
+    #[error(
+        "{0} watches and pages of this principal, or of this address where nobody has a name, are \
+         open already, which is the limit; close some, or raise --max-watches-per-principal"
+    )]
+    Watches(u32),
 }
 
 /// What becomes of a new connection.
@@ -106,6 +125,25 @@ impl Places {
         let most = self.limits.sessions_per_principal.get();
         let place = Held::take(&self.sessions, &name.to_owned(), most);
         place.map(Some).ok_or(Crowded::Principal(most))
+    }
+
+    /// A stream or page of somebody who looks on. Who has neither name nor address is let in.
+    ///
+    /// # Errors
+    /// It has as many as it may have.
+    pub fn watch(
+        &self,
+        principal: &Principal,
+        peer: Option<&Peer>,
+    ) -> Result<Option<Place<Watcher>>, Crowded> {
+        let address = || Some(Watcher::At(network(peer?.address()?.ip())));
+        let named = principal.name().map(|name| Watcher::Named(name.to_owned()));
+        let Some(watcher) = named.or_else(address) else {
+            return Ok(None);
+        };
+        let most = self.limits.watches_per_principal.get();
+        let place = Held::take(&self.watches, &watcher, most);
+        place.map(Some).ok_or(Crowded::Watches(most))
     }
 }
 
@@ -180,6 +218,7 @@ mod tests {
         Places::new(Limits {
             connections_per_address: most,
             sessions_per_principal: most,
+            watches_per_principal: most,
         })
     }
 
@@ -220,6 +259,20 @@ mod tests {
         drop((held, other));
         assert!(places.connections.locked().is_empty());
         assert!(places.told.locked().is_empty());
+    }
+
+    #[test]
+    fn nobody_in_particular_may_watch_as_much_from_one_address_as_a_name() {
+        let places = places(2);
+        let (nobody, here) = (Principal::anonymous(), from("192.0.2.1:1"));
+        let held = [(); 2].map(|()| places.watch(&nobody, Some(&here)).unwrap());
+        let refused = places.watch(&nobody, Some(&from("192.0.2.1:9")));
+        assert_eq!(refused.unwrap_err(), Crowded::Watches(2));
+        let there = from("192.0.2.2:1");
+        assert!(places.watch(&nobody, Some(&there)).unwrap().is_some());
+        assert!(places.watch(&nobody, None).unwrap().is_none());
+        drop(held);
+        assert!(places.watch(&nobody, Some(&here)).unwrap().is_some());
     }
 
     #[test]

@@ -163,10 +163,12 @@ async fn question(
     let previous = match args.previous {
         None => None,
         Some(kind) => Some(Previous {
-            made_under: Some(match args.permit {
-                Some(permit) => MadeUnder::Permit(permit),
-                None => MadeUnder::Epoch(epoch(context, connection, &args.dependency).await?),
-            }),
+            made_under: match args.permit {
+                Some(permit) => Some(MadeUnder::Permit(permit)),
+                None => epoch(context, connection, &args.dependency)
+                    .await?
+                    .map(MadeUnder::Epoch),
+            },
             outcome: Some(Outcome {
                 kind: OutcomeKind::from(kind).into(),
                 pushback: args.pushback.map(span::to_wire),
@@ -199,12 +201,12 @@ async fn question(
 }
 
 /// The epoch that holds now: without a permit the attempt before was made on what is
-/// known to everyone. A dependency that nobody has called yet has none.
+/// known to everyone. `None`: nobody has called the dependency yet, so there was no attempt before.
 async fn epoch(
     context: &Context,
     connection: &Connection,
     dependency: &str,
-) -> Result<u64, Failure> {
+) -> Result<Option<u64>, Failure> {
     let request = bounded(GetDependencyRequest {
         namespace: context.namespace.clone(),
         dependency: dependency.to_owned(),
@@ -214,8 +216,8 @@ async fn epoch(
         .answer(connection.operator().get_dependency(request))
         .await
     {
-        Ok(answer) => Ok(answer.dependency.map_or(0, |dependency| dependency.epoch)),
-        Err(Failure::No(_)) => Ok(0),
+        Ok(answer) => Ok(answer.dependency.filter(|it| it.live).map(|it| it.epoch)),
+        Err(Failure::No(_)) => Ok(None),
         Err(failure) => Err(failure),
     }
 }
@@ -236,7 +238,7 @@ pub fn explain(ink: Ink, question: &AcquireRequest, answer: &AcquireResponse) ->
         "state",
         format!("{}, epoch {}", words::state(answer.state), answer.epoch),
     ));
-    pairs.push(("outcome before", counted(answer)));
+    pairs.push(("outcome before", counted(question, answer)));
     if answer.degraded {
         pairs.push(("degraded", "decided without the shared store".to_owned()));
     }
@@ -296,17 +298,25 @@ fn denied(ink: Ink, what: &str, denial: &Denial) -> (String, Lines) {
     (title, pairs)
 }
 
-fn counted(answer: &AcquireResponse) -> String {
-    match answer.previous_result() {
-        ReportReason::Unspecified => String::new(),
-        ReportReason::Ok => "counted".to_owned(),
-        ReportReason::Duplicate
-        | ReportReason::StaleEpoch
-        | ReportReason::Expired
-        | ReportReason::UnknownPermit => {
-            format!("not counted: {}", words::report(answer.previous_result))
+fn counted(question: &AcquireRequest, answer: &AcquireResponse) -> String {
+    let is_named = (question.previous.as_ref()).is_some_and(|it| it.made_under.is_some());
+    let why = match answer.previous_result() {
+        ReportReason::Unspecified => return String::new(),
+        ReportReason::Ok => return "counted".to_owned(),
+        ReportReason::Duplicate => "it was told before",
+        ReportReason::StaleEpoch => "it began before the breaker last changed",
+        ReportReason::Expired => "its permit has ended",
+        ReportReason::UnknownPermit if is_named => "no such permit is known",
+        ReportReason::UnknownPermit => {
+            return "not counted: nothing is known of this dependency, so of no attempt before; \
+                    ask for attempt 1 first"
+                .to_owned();
         }
-    }
+    };
+    format!(
+        "not counted: {} ({why})",
+        words::report(answer.previous_result)
+    )
 }
 
 fn permit(text: &str) -> Result<Bytes, String> {
@@ -380,7 +390,7 @@ Denied: attempt 2 on payments: BREAKER_OPEN.
   why             open for 7.2 s more\\u{7}
   ask again       in 7.4 s
   state           open, epoch 4
-  outcome before  not counted: STALE_EPOCH
+  outcome before  not counted: STALE_EPOCH (it began before the breaker last changed)
 "
         );
         let last = explain(Ink::Plain, &asked(2), &denial(None));

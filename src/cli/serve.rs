@@ -1,5 +1,8 @@
 //! `holdoff serve`: reads the settings and hands them on. What it refuses here is what
-//! would be unsafe whatever the service does: an open port without TLS, unasked.
+//! would be unsafe whatever the service does: an open port without TLS, unasked; and what would do
+//! nothing (`needs`).
+
+mod needs;
 
 use std::{
     net::SocketAddr,
@@ -17,13 +20,15 @@ use super::{
 use crate::{
     recording::{FILE_MIN, RecordingSettings},
     settings::{
-        ClientCertificates, Decisions, Limits, LogFormat, MetricsDependencies, ServeSettings,
-        StoreSettings, TlsSettings,
+        ClientCertificates, ConnectionSettings, Decisions, Limits, LogFormat, MetricsDependencies,
+        ServeSettings, StoreSettings, TlsSettings,
     },
 };
 
 const RECORD_MAX: u64 = 256 * 1024 * 1024;
 const RECORD_FILES: u32 = 8;
+const SECOND: Duration = Duration::from_secs(1);
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,9 +76,10 @@ pub struct ServeArgs {
     /// Where the fleet's state is: `memory`, or a Valkey or Redis that replicas share, by its URL
     #[arg(long, value_name = "memory|URL", default_value = "memory", value_parser = store)]
     store: StoreSettings,
-    /// How decisions are made over a store that replicas share; the same at all of them
-    #[arg(long, value_name = "leased|strict", value_enum, default_value_t = Decisions::Leased)]
-    store_decisions: Decisions,
+    /// How decisions are made over a store that replicas share, leased unless said; the same at all
+    /// of them
+    #[arg(long, value_name = "leased|strict", value_enum)]
+    store_decisions: Option<Decisions>,
     /// The certificate of both ports, and those between it and its authority (PEM)
     #[arg(
         long,
@@ -98,9 +104,10 @@ pub struct ServeArgs {
         help_heading = "Access"
     )]
     tls_client_ca: Option<PathBuf>,
-    /// Whether a client without a certificate is let in
-    #[arg(long, value_enum, default_value_t = ClientCertificates::Required, help_heading = "Access")]
-    tls_clients: ClientCertificates,
+    /// Whether a client without a certificate is let in, where --tls-client-ca asks for one;
+    /// required unless said
+    #[arg(long, value_enum, help_heading = "Access")]
+    tls_clients: Option<ClientCertificates>,
     /// Which tokens and certificates may do what; without it, everybody may do everything
     #[arg(long, value_name = "FILE", help_heading = "Access")]
     access: Option<PathBuf>,
@@ -111,10 +118,31 @@ pub struct ServeArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().connections_per_address,
           value_parser = limit, help_heading = "Limits")]
     max_connections_per_address: NonZeroU32,
-    /// Sessions that one token's or certificate's name may have, 1 to 1000000
-    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().sessions_per_principal,
+    /// Sessions that one token's or certificate's name may have, 2000 unless said; 1 to 1000000
+    #[arg(long, value_name = "NUMBER", value_parser = limit, help_heading = "Limits")]
+    max_sessions_per_principal: Option<NonZeroU32>,
+    /// Watches of dependencies and events, and pages of the dashboard, that one such name may have
+    /// open, or one address where nobody has a name; 1 to 1000000
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().watches_per_principal,
           value_parser = limit, help_heading = "Limits")]
-    max_sessions_per_principal: NonZeroU32,
+    max_watches_per_principal: NonZeroU32,
+    /// gRPC connections at once over all cores, 1 to 1000000; without it, 60 % of the files that the
+    /// process may open, 12000 at most. Who finds no room waits
+    #[arg(long, value_name = "NUMBER", value_parser = limit, help_heading = "Limits")]
+    max_connections: Option<NonZeroU32>,
+    /// A gRPC connection without a call for so long is told to go (GOAWAY); `off`, or 1s to 365days
+    #[arg(long, value_name = "DURATION|off", default_value = "10m", value_parser = span_or_off,
+          help_heading = "Limits")]
+    max_connection_idle: Lasts,
+    /// A gRPC connection so old, give or take a tenth, is told to go; `off`, or 1s to 365days. For
+    /// balancers that spread connections and not calls
+    #[arg(long, value_name = "DURATION|off", default_value = "off", value_parser = span_or_off,
+          help_heading = "Limits")]
+    max_connection_age: Lasts,
+    /// What still runs on a connection that was told to go for its age is cut off after so long, 30s
+    /// unless said; 0s to 365days
+    #[arg(long, value_name = "DURATION", value_parser = grace, help_heading = "Limits")]
+    max_connection_age_grace: Option<Duration>,
     /// How many cores serve; without it, all of them
     #[arg(long, value_name = "NUMBER", value_parser = workers)]
     workers: Option<NonZeroUsize>,
@@ -127,6 +155,22 @@ pub struct ServeArgs {
     /// Which dependencies have metrics of their own: `off`, `top-N` (the N most in trouble), `all`
     #[arg(long, value_name = "off|top-N|all", default_value = "top-50", value_parser = metrics_dependencies)]
     metrics_dependencies: MetricsDependencies,
+}
+
+/// For how long, or for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasts {
+    For(Duration),
+    ForEver,
+}
+
+impl Lasts {
+    fn span(self) -> Option<Duration> {
+        match self {
+            Self::For(span) => Some(span),
+            Self::ForEver => None,
+        }
+    }
 }
 
 /// An address, or none. (An `Option` would mean "may be left out" to the parser.)
@@ -151,6 +195,7 @@ pub fn run(args: ServeArgs) -> Result<Exit, Failure> {
 /// [`Failure::Usage`] for an address that others can reach, without `--insecure`.
 pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
     check_secrecy(&args.store, std::env::args())?;
+    needs::check(&args)?;
     let defaults = ServeSettings::default();
     let http = match args.http {
         Http::Off => None,
@@ -175,23 +220,13 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
             cert,
             key,
             client_ca: args.tls_client_ca,
-            clients: args.tls_clients,
+            clients: args.tls_clients.unwrap_or_default(),
         });
     let record = args.record.map(|folder| RecordingSettings {
         folder,
         max_bytes: args.record_max.unwrap_or(RECORD_MAX),
         files: args.record_files.unwrap_or(RECORD_FILES),
     });
-    if record.is_none() {
-        let given = [
-            ("--record-max", args.record_max.is_some()),
-            ("--record-files", args.record_files.is_some()),
-        ];
-        if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
-            let why = format!("{flag}: nothing is recorded without --record DIR");
-            return Err(Failure::Usage(why));
-        }
-    }
     if let Some(record) = &record {
         check_recording(record)?;
     }
@@ -204,7 +239,7 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         data_dir: args.data_dir,
         store: match args.store {
             StoreSettings::Shared(address, _) => {
-                StoreSettings::Shared(address, args.store_decisions)
+                StoreSettings::Shared(address, args.store_decisions.unwrap_or_default())
             }
             StoreSettings::Memory => StoreSettings::Memory,
         },
@@ -213,7 +248,16 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         insecure: args.insecure,
         limits: Limits {
             connections_per_address: args.max_connections_per_address,
-            sessions_per_principal: args.max_sessions_per_principal,
+            sessions_per_principal: args
+                .max_sessions_per_principal
+                .unwrap_or(defaults.limits.sessions_per_principal),
+            watches_per_principal: args.max_watches_per_principal,
+        },
+        connections: ConnectionSettings {
+            most: args.max_connections,
+            idle: args.max_connection_idle.span(),
+            age: args.max_connection_age.span(),
+            grace: (args.max_connection_age_grace).unwrap_or(defaults.connections.grace),
         },
         workers: args.workers.unwrap_or(defaults.workers),
         drain: args.drain,
@@ -306,6 +350,23 @@ fn metrics_dependencies(text: &str) -> Result<MetricsDependencies, String> {
             Some(count) => Ok(MetricsDependencies::Top(count)),
             None => Err("is neither off, all nor top-1 to top-10000".to_owned()),
         },
+    }
+}
+
+fn span_or_off(text: &str) -> Result<Lasts, String> {
+    match text {
+        "off" => Ok(Lasts::ForEver),
+        text => match span::parse(text)? {
+            span if (SECOND..=YEAR).contains(&span) => Ok(Lasts::For(span)),
+            _ => Err("must be off, or 1s to 365days".to_owned()),
+        },
+    }
+}
+
+fn grace(text: &str) -> Result<Duration, String> {
+    match span::parse(text)? {
+        span if span <= YEAR => Ok(span),
+        _ => Err("must be 0s to 365days".to_owned()),
     }
 }
 

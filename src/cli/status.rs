@@ -171,7 +171,10 @@ pub fn list(
             escape(&d.name).into_owned(),
             state_word(d),
             span::human_or_dash(d.in_state_for.as_ref()),
-            share(d.failure_ratio),
+            match is_of_trip(d) {
+                true => format!("{} at trip", failed(d)),
+                false => failed(d),
+            },
             budget_short(d),
             d.probes_out.to_string(),
             override_short(d),
@@ -259,16 +262,17 @@ pub fn card(ink: Ink, now: jiff::Timestamp, d: &Dependency) -> String {
         let began = began.map_or_else(|_| String::new(), |at| format!(", since {at}"));
         format!(", for {} now{began}", span::human(span))
     });
+    let which = match is_of_trip(d) {
+        true => "the calls that opened it",
+        false => "the last calls",
+    };
     let mut pairs = vec![
         ("why", escape(&d.detail).into_owned()),
         ("first probe in", span_or_empty(d.open_for.as_ref())),
         ("override", override_long(d)),
         ("held for", span_or_empty(d.held_for.as_ref())),
-        (
-            "failed",
-            format!("{} of the last calls", share(d.failure_ratio)),
-        ),
-        ("slow", format!("{} of the last calls", share(d.slow_ratio))),
+        ("failed", format!("{} of {which}", failed(d))),
+        ("slow", format!("{} of {which}", share(d.slow_ratio))),
         ("towards a trip", share(d.suspicion)),
         ("retry budget", budget(d)),
         ("planned", planned(d)),
@@ -417,6 +421,25 @@ pub fn counted(count: u64, what: &str) -> String {
     match count {
         1 => format!("1 {what}"),
         n => format!("{n} {what}s"),
+    }
+}
+
+/// Whether the shares are those of the calls that opened the breaker: it is not closed.
+pub fn is_of_trip(d: &Dependency) -> bool {
+    let breaker = match d.shadow_state() {
+        BreakerState::Unspecified => d.state(),
+        shadowed => shadowed,
+    };
+    matches!(breaker, BreakerState::Open | BreakerState::HalfOpen)
+}
+
+/// The share of the calls that failed. A breaker that nothing is known to have opened was opened
+/// before this service began to count, or by what another replica was told.
+pub fn failed(d: &Dependency) -> String {
+    let is_known = d.failure_ratio > 0.0 || d.slow_ratio > 0.0;
+    match is_of_trip(d) && !is_known {
+        true => "-".to_owned(),
+        false => share(d.failure_ratio),
     }
 }
 

@@ -1,11 +1,15 @@
 //! The parser as a whole: its own checks, the names of the environment, the settings file.
 
-use std::{num::NonZeroUsize, path::Path};
+use std::{
+    num::{NonZeroU32, NonZeroUsize},
+    path::Path,
+    time::Duration,
+};
 
 use clap::error::ErrorKind;
 
 use super::*;
-use crate::settings::MetricsDependencies;
+use crate::settings::{ConnectionSettings, MetricsDependencies};
 
 fn command() -> clap::Command {
     sources::with_environment(Cli::command())
@@ -363,6 +367,104 @@ fn settings_of_a_recording_without_a_recording_are_wrong_use() {
     );
     let record = settings("", "holdoff serve --record d").unwrap().unwrap();
     assert_eq!((record.max_bytes, record.files), (256 << 20, 8));
+}
+
+#[test]
+fn a_flag_of_serve_that_would_do_nothing_is_refused_with_its_value_and_what_it_needs() {
+    let settings = |line: &str| match cli(command(), line).unwrap().command {
+        Command::Serve(args) => serve::settings(args),
+        other => panic!("{other:?}"),
+    };
+    for (line, flag, needs) in [
+        (
+            "--store-decisions strict",
+            "--store-decisions strict: ",
+            "--store URL",
+        ),
+        (
+            "--store memory --store-decisions leased",
+            "--store-decisions leased: ",
+            "--store URL",
+        ),
+        ("--record-max 1GiB", "--record-max 1GiB: ", "--record DIR"),
+        ("--record-files 3", "--record-files 3: ", "--record DIR"),
+        (
+            "--tls-clients optional",
+            "--tls-clients optional: ",
+            "--tls-client-ca",
+        ),
+        (
+            "--tls-cert c --tls-key k --tls-clients required",
+            "--tls-clients required: ",
+            "--tls-client-ca",
+        ),
+        (
+            "--http off --http-host a,b",
+            "--http-host a: ",
+            "--http HOST:PORT",
+        ),
+        (
+            "--max-sessions-per-principal 7",
+            "--max-sessions-per-principal 7: ",
+            "--access FILE",
+        ),
+        (
+            "--max-connection-age-grace 5s",
+            "--max-connection-age-grace 5.0 s: ",
+            "--max-connection-age DURATION",
+        ),
+    ] {
+        let refused = settings(&format!("holdoff serve {line}")).unwrap_err();
+        assert_eq!(refused.code(), 2, "{line}");
+        let said = refused.to_string();
+        assert!(
+            said.starts_with(flag) && said.contains(needs),
+            "{line}: {said}"
+        );
+    }
+    for line in [
+        "",
+        "--store redis://h --store-decisions strict",
+        "--tls-cert c --tls-key k --tls-client-ca a --tls-clients optional",
+        "--tls-cert c --tls-key k --tls-client-ca a --max-sessions-per-principal 7",
+        "--access a --max-sessions-per-principal 7",
+        "--http-host a",
+    ] {
+        assert!(settings(&format!("holdoff serve {line}")).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn connections_are_as_many_and_last_as_long_as_serve_is_told() {
+    let settings = |line: &str| match cli(command(), line)?.command {
+        Command::Serve(args) => Ok::<_, clap::Error>(serve::settings(args).unwrap().connections),
+        other => panic!("{other:?}"),
+    };
+    let told = settings("holdoff serve").unwrap();
+    assert_eq!(told, ConnectionSettings::default());
+    assert_eq!(told.idle, Some(Duration::from_secs(600)));
+    let all = "--max-connections 7 --max-connection-idle off --max-connection-age 5m \
+               --max-connection-age-grace 0s";
+    let told = settings(&format!("holdoff serve {all}")).unwrap();
+    let wanted = ConnectionSettings {
+        most: NonZeroU32::new(7),
+        idle: None,
+        age: Some(Duration::from_secs(300)),
+        grace: Duration::ZERO,
+    };
+    assert_eq!(told, wanted);
+    for wrong in [
+        "--max-connections 0",
+        "--max-connection-idle 0",
+        "--max-connection-idle 999ms",
+        "--max-connection-age 366days",
+        "--max-connection-age never",
+        "--max-watches-per-principal 0",
+    ] {
+        let line = format!("holdoff serve {wrong}");
+        let refused = settings(&line).unwrap_err();
+        assert_eq!(refused.exit_code(), 2, "{line}");
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use holdoff_decision::{State, breaker::Cause, evidence::News, policy::Mode, reco
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, broadcast};
 
-use super::Who;
+use super::{Who, evidence};
 use crate::store::Slot;
 
 /// Events that are remembered.
@@ -346,7 +346,7 @@ pub(super) fn of_change(slot: &Slot, change: Change, who: Who<'_>, time: SystemT
                 kind_of(cause, to, shadow),
                 Some((from, to)),
                 epoch,
-                cause.to_string(),
+                evidence::told(cause, slot.evidence().and_then(|it| it.opened)),
             )
         }
     };

@@ -181,9 +181,9 @@ impl Point {
         Self {
             at: shown.now,
             state: view.state,
-            failing: shown.failing() as f32,
-            slow: shown.slow() as f32,
-            calls: view.calls_per_second(shown.budget_ttl) as f32,
+            failing: shown.failing().unwrap_or_default() as f32,
+            slow: shown.slow().unwrap_or_default() as f32,
+            calls: shown.calls_per_second() as f32,
             left: whole(view.budget.left()),
             allowed: whole(view.budget.allowed),
             planned: whole(view.planned),

@@ -8,13 +8,14 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use holdoff_decision::{
     Nanos, Policy, Reach, Record, State, Time,
+    breaker::{Cause, Phase},
     check::{Checks, Summary},
     record::{Context, Override, Sample},
     view::{View, view},
     window::Counts,
 };
 
-use super::{Coordinator, Key, Refusal, Watcher};
+use super::{Coordinator, Key, Refusal, Watcher, evidence};
 use crate::store::{Denied, Slot, Store, StoreError, by_here};
 
 /// One dependency, as of now.
@@ -34,24 +35,73 @@ pub struct Shown {
     pub followers: u32,
     /// The window of its budget.
     pub budget_ttl: Nanos,
+    /// Whether its breaker is closed, whatever an operator or the mode makes of it.
+    pub breaker: Phase,
+    /// The calls that opened its breaker, while it is open and where they are known.
+    pub opened: Option<Counts>,
+    /// How long nothing has happened to it.
+    pub quiet_for: Nanos,
     pub now: Time,
 }
 
+/// A budget's window begins up to a tenth of it late, since it is counted in buckets.
+const WINDOW_AT_LEAST: f64 = 0.9;
+/// Above this share of failures the average of successes stands still.
+const AVERAGE_STANDS: f32 = 0.5;
+
 impl Shown {
-    /// Share of the calls that failed, 0 to 1: of the window, or of the last outcomes where the
-    /// detector has none.
-    pub fn failing(&self) -> f64 {
-        match self.view.counts {
-            Counts { calls: 0, .. } => f64::from(self.view.failing),
-            counts => f64::from(counts.failures) / f64::from(counts.calls),
+    /// Share of the calls that failed, 0 to 1. While the breaker is closed: of the window, or of
+    /// the last outcomes where the detector has none. While it is not: of those that opened it;
+    /// `None` where they are not known.
+    pub fn failing(&self) -> Option<f64> {
+        self.judged().map(|counts| failing(&self.view, counts))
+    }
+
+    /// Share of the same calls that were slow, 0 to 1; 0 where there is no window.
+    pub fn slow(&self) -> Option<f64> {
+        match self.judged()? {
+            Counts { calls: 0, .. } => Some(0.0),
+            counts => Some(f64::from(counts.slow) / f64::from(counts.calls)),
         }
     }
 
-    /// Share of the calls of the window that were slow, 0 to 1.
-    pub fn slow(&self) -> f64 {
-        match self.view.counts {
-            Counts { calls: 0, .. } => 0.0,
-            counts => f64::from(counts.slow) / f64::from(counts.calls),
+    /// The calls of which these are the shares; none where the detector has no window.
+    pub fn judged(&self) -> Option<Counts> {
+        judged(self.breaker, self.view.counts, self.opened)
+    }
+
+    /// Why it is in its state, with the numbers.
+    pub fn why(&self) -> String {
+        evidence::told(self.view.cause, self.opened)
+    }
+
+    /// First attempts a second, over the window of the budget: 0 where none came.
+    ///
+    /// A window with `n` calls says `n` to `n + 1`. In between it is what the average of
+    /// successes says, where that goes on: a call in twenty seconds is none in most windows.
+    pub fn calls_per_second(&self) -> f64 {
+        let view = &self.view;
+        let calls = view.budget.first_attempts as f64;
+        // A young record has not counted for a whole window yet.
+        let counted_for = match view.cause {
+            Cause::New | Cause::Restored => self.budget_ttl.min(view.in_state_for),
+            _ => self.budget_ttl,
+        };
+        let counted_for = counted_for.as_secs_f64().max(1.0);
+        let least = calls / counted_for;
+        if self.breaker != Phase::Closed || view.failing > AVERAGE_STANDS {
+            return least;
+        }
+        let within = (counted_for * WINDOW_AT_LEAST).max(self.quiet_for.as_secs_f64());
+        let average = view.throughput.unwrap_or(0.0);
+        average.min((calls + 1.0) / within).max(least)
+    }
+
+    /// First attempts a second as they were before an outage that lasts, or as they are.
+    pub fn usual_calls_per_second(&self) -> f64 {
+        match self.breaker {
+            Phase::Closed => self.calls_per_second(),
+            Phase::Open | Phase::HalfOpen => self.view.calls_per_second(self.budget_ttl),
         }
     }
 }
@@ -199,6 +249,9 @@ impl<S: Store> Coordinator<S> {
             denied: None,
             followers: 0,
             budget_ttl: policy.budget.ttl,
+            breaker: blank.breaker.phase,
+            opened: None,
+            quiet_for: Nanos::ZERO,
             now: context.now,
         })
     }
@@ -255,7 +308,31 @@ pub(super) fn shown(slot: &Slot, context: &Context) -> Shown {
         denied: slot.denied().map(|denied| Box::new(denied.clone())),
         followers: 0,
         budget_ttl: slot.policy.budget.ttl,
+        breaker: slot.record.breaker.phase,
+        opened: slot.evidence().and_then(|evidence| evidence.opened),
+        quiet_for: context.now.since(slot.record.touched),
         now: context.now,
+    }
+}
+
+/// The share that failed of what the slot shows, 0 to 1; 0 where it is not known.
+pub(super) fn failing_of(slot: &Slot, view: &View) -> f64 {
+    let opened = slot.evidence().and_then(|evidence| evidence.opened);
+    let judged = judged(slot.record.breaker.phase, view.counts, opened);
+    judged.map_or(0.0, |counts| failing(view, counts))
+}
+
+fn judged(breaker: Phase, window: Counts, opened: Option<Counts>) -> Option<Counts> {
+    match breaker {
+        Phase::Closed => Some(window),
+        Phase::Open | Phase::HalfOpen => opened,
+    }
+}
+
+fn failing(view: &View, judged: Counts) -> f64 {
+    match judged {
+        Counts { calls: 0, .. } => f64::from(view.failing),
+        counts => f64::from(counts.failures) / f64::from(counts.calls),
     }
 }
 

@@ -164,6 +164,7 @@ impl<S: Store> Coordinator<S> {
         self.change(key, actor, |slot, now| {
             self.observed_order(self.id(key), slot, Ordered::HoldCleared, now);
             operate::clear_hold(&mut slot.record, now);
+            slot.set_told_held(None);
             // What was handed over since the commit has the hold still.
             self.keep(slot, now);
         })

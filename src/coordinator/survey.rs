@@ -15,7 +15,7 @@ use holdoff_decision::{
     view::{View, view},
 };
 
-use super::Coordinator;
+use super::{Coordinator, listing};
 use crate::store::{Name, Slot, Store};
 
 /// All dependencies, counted.
@@ -49,7 +49,7 @@ pub struct Seen {
     pub trips: u64,
     /// Retries that the budget would grant now.
     pub budget_left: u64,
-    /// Of the newest outcomes, 0 to 1.
+    /// Share of the calls that failed, 0 to 1, as it is shown.
     pub failing: f64,
     pub successes_per_second: f64,
     /// What is left of its hold; 0: none.
@@ -208,7 +208,7 @@ fn seen(slot: &Slot, view: View) -> Seen {
         denials: slot.notes.denials(),
         trips: view.trips,
         budget_left: view.budget.left(),
-        failing: f64::from(view.failing),
+        failing: listing::failing_of(slot, &view),
         successes_per_second: view.throughput.unwrap_or(0.0),
         held_for: view.held_for.unwrap_or(Nanos::ZERO),
     }

@@ -3,15 +3,19 @@
 
 use std::sync::{Arc, PoisonError};
 
-use holdoff_decision::{Time, record::Change};
+use holdoff_decision::{Nanos, Time, record::Change};
 
-use super::{Coordinator, Event, Who, events, restore};
+use super::{Coordinator, Event, Who, events, evidence, restore};
 use crate::{
     clock, durable,
     permit::DependencyId,
     store::{Run, Slot, Store, Told},
     telemetry::Counter,
 };
+
+/// Calls that fail together are told the same wait one after the other: what makes a hold last so
+/// little longer is the same hold.
+const SAME_HOLD: Nanos = Nanos::from_secs(1);
 
 impl<S: Store> Coordinator<S> {
     /// Tells what other replicas do to those who listen here.
@@ -34,7 +38,12 @@ impl<S: Store> Coordinator<S> {
         let held = Some(slot.record.held_until()).filter(|until| now < *until);
         self.note_expiry(held, id);
         self.note_expiry(slot.record.order().and_then(|order| order.expires), id);
+        evidence::settle(slot, now);
         self.tell_changes(id, slot, Who::Nobody, now);
+        // Whatever another replica made of it has been told by that one.
+        if !slot.record.has_changes() {
+            slot.set_told_held(held);
+        }
         self.watchers.changed(id, &slot.name);
     }
 
@@ -47,18 +56,26 @@ impl<S: Store> Coordinator<S> {
             Run::InPlace | Run::Alone => slot.record.is_unshared(),
             Run::Counts => false,
         };
-        if waits || !slot.record.has_changes() {
+        if !slot.record.has_changes() {
+            return;
+        }
+        evidence::settle(slot, now);
+        if waits {
             return;
         }
         self.keep(slot, now);
         for change in slot.record.take_changes() {
-            self.count_change(slot, &change);
-            if let Change::Held(_) = change {
-                self.note_expiry(Some(slot.record.held_until()), id);
-            }
             if let Some(shadow) = slot.shadow_mut() {
                 shadow.judge.note_live(&change, now);
             }
+            if let Change::Held(_) = change {
+                self.note_expiry(Some(slot.record.held_until()), id);
+                if !is_news(slot, now) {
+                    continue;
+                }
+                slot.set_told_held(Some(slot.record.held_until()));
+            }
+            self.count_change(slot, &change);
             self.hand_over(events::of_change(slot, change, who, clock::to_wall(now)));
         }
         self.watchers.changed(id, &slot.name);
@@ -86,4 +103,11 @@ impl<S: Store> Coordinator<S> {
             expiries.insert((expires, id));
         }
     }
+}
+
+/// Whether a hold lasts longer than others have been told. What was told stays, so that many small
+/// steps are told at last.
+fn is_news(slot: &Slot, now: Time) -> bool {
+    let told = slot.told_held().filter(|told| now < *told);
+    told.is_none_or(|told| slot.record.held_until() >= told + SAME_HOLD)
 }

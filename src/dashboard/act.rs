@@ -14,7 +14,7 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use holdoff_decision::{Nanos, State as Breaker, record::OverrideKind};
+use holdoff_decision::{Nanos, State as Breaker, breaker::Phase, record::OverrideKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -133,7 +133,7 @@ pub async fn plan<S: Store>(
     let shown = dashboard.inner.coordinator.get(order.key()).await?;
     order.applies_to(&shown)?;
     let view = &shown.view;
-    let calls = row::three_digits(view.calls_per_second(shown.budget_ttl));
+    let calls = row::three_digits(shown.usual_calls_per_second());
     Ok(Json(json!({
         "row": Row::of(&shown),
         "epoch": view.epoch,
@@ -270,10 +270,14 @@ impl Order {
     fn effect(&self, shown: &Shown, calls: f64) -> String {
         let name = &shown.name;
         let instances = shown.view.active.max(shown.followers);
+        let about = match shown.breaker {
+            Phase::Closed => "About",
+            Phase::Open | Phase::HalfOpen => "Usually about",
+        };
         let whose = match instances {
             0 => "No caller has been heard of lately.".to_owned(),
-            1 => format!("About {calls} calls a second, of 1 instance."),
-            many => format!("About {calls} calls a second, of {many} instances."),
+            1 => format!("{about} {calls} calls a second, of 1 instance."),
+            many => format!("{about} {calls} calls a second, of {many} instances."),
         };
         match self.action {
             Action::Open => format!("Every call to {name} will be refused. {whose}"),

@@ -1,7 +1,10 @@
 //! Reads what pages send: valid, or refused with the field, the value and what is allowed.
 
-use axum::http::StatusCode;
-use serde::Deserialize;
+use axum::{
+    extract::{FromRequestParts, Query},
+    http::{StatusCode, request::Parts},
+};
+use serde::{Deserialize, de::DeserializeOwned};
 
 use super::act::Refused;
 use crate::policy::{DEFAULT_NAMESPACE, NAMES_ALLOWED, is_name};
@@ -13,6 +16,27 @@ pub struct Asked {
     pub namespace: String,
     #[serde(default)]
     pub dependency: String,
+}
+
+/// What stands in a query. One that cannot be read is refused as all else is.
+#[derive(Clone, Copy, Debug)]
+pub struct Asks<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asks<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        match Query::try_from_uri(&parts.uri) {
+            Ok(Query(asked)) => Ok(Self(asked)),
+            Err(unread) => {
+                let why = unread.body_text();
+                // The library's own beginning, which names no field.
+                let why = why.split_once(": ").map_or(&*why, |(_, why)| why);
+                let problem = format!("query: {why}");
+                Err(Refused::new(StatusCode::BAD_REQUEST, problem))
+            }
+        }
+    }
 }
 
 impl Asked {

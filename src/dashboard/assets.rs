@@ -7,7 +7,7 @@ use axum::{
 };
 use sha2::{Digest, Sha256};
 
-use super::{Dashboard, row};
+use super::{Dashboard, act::Refused, row};
 use crate::store::Store;
 
 const PAGE: &str = include_str!("assets/page.html");
@@ -16,7 +16,7 @@ const TOKEN_HERE: &str = "{token}";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Name, type and text.
-const ASSETS: [(&str, &str, &str); 12] = [
+const ASSETS: [(&str, &str, &str); 13] = [
     (
         "style.css",
         "text/css; charset=utf-8",
@@ -37,6 +37,7 @@ const ASSETS: [(&str, &str, &str); 12] = [
     ("login.js", SCRIPT, include_str!("assets/login.js")),
     ("tables.js", SCRIPT, include_str!("assets/tables.js")),
     ("actions.js", SCRIPT, include_str!("assets/actions.js")),
+    ("problem.js", SCRIPT, include_str!("assets/problem.js")),
 ];
 
 /// The assets with what tells a browser that it has them already.
@@ -75,7 +76,8 @@ pub async fn asset<S: Store>(
 ) -> Response {
     let found = ASSETS.iter().position(|(asset, ..)| *asset == name);
     let Some(at) = found else {
-        return (StatusCode::NOT_FOUND, "there is no such file\n").into_response();
+        let problem = "there is no such file".to_owned();
+        return Refused::new(StatusCode::NOT_FOUND, problem).into_response();
     };
     let (_, kind, text) = ASSETS[at];
     let tag = dashboard.inner.assets.tags[at].clone();

@@ -6,7 +6,7 @@
 
 use axum::{
     Extension,
-    extract::{Path, Query, State},
+    extract::{Path, State},
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -17,7 +17,7 @@ use serde::Deserialize;
 use super::{
     Dashboard,
     act::Refused,
-    asked::{Asked, bad},
+    asked::{Asked, Asks, bad},
     detail::{PARTS, Rates},
     words,
 };
@@ -85,7 +85,7 @@ pub async fn chart<S: Store>(
     State(dashboard): State<Dashboard<S>>,
     Extension(principal): Extension<Principal>,
     Path(name): Path<String>,
-    Query(wanted): Query<Wanted>,
+    Asks(wanted): Asks<Wanted>,
 ) -> Result<Response, Refused> {
     let asked = Asked {
         namespace: wanted.namespace,

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Extension, Json,
-    extract::{Query, State},
-};
+use axum::{Extension, Json, extract::State};
 use bytes::Bytes;
 use holdoff_decision::Time;
 use serde::Serialize;
@@ -14,7 +11,7 @@ use serde_json::{Value, json};
 use super::{
     Dashboard,
     act::Refused,
-    asked::Asked,
+    asked::{Asked, Asks},
     row::{self, Happened, Row},
     words,
 };
@@ -116,10 +113,10 @@ fn more(shown: &Shown) -> Value {
         "retries": view.budget.retries,
         "budget_ttl_ms": shown.budget_ttl.0 / 1_000_000,
         "latency_ms": view.latency.map(|latency| row::three_digits(latency.as_secs_f64() * 1e3)),
-        "window": (view.counts.calls > 0).then(|| json!({
-            "calls": view.counts.calls,
-            "failures": view.counts.failures,
-            "slow": view.counts.slow,
+        "window": shown.judged().filter(|counts| counts.calls > 0).map(|counts| json!({
+            "calls": counts.calls,
+            "failures": counts.failures,
+            "slow": counts.slow,
         })),
         "ramp": view.curve.map(|curve| json!({
             "per_second": row::three_digits(curve.per_second),
@@ -228,7 +225,7 @@ fn reporter(reporter: &Reporter) -> Value {
 pub async fn history<S: Store>(
     State(dashboard): State<Dashboard<S>>,
     Extension(principal): Extension<Principal>,
-    Query(asked): Query<Asked>,
+    Asks(asked): Asks<Asked>,
 ) -> Result<Json<Value>, Refused> {
     let asked = asked.checked()?;
     dashboard.authorize(&principal, Role::Viewer, &asked.namespace)?;
@@ -284,7 +281,7 @@ impl Rates {
 pub async fn policy<S: Store>(
     State(dashboard): State<Dashboard<S>>,
     Extension(principal): Extension<Principal>,
-    Query(asked): Query<Asked>,
+    Asks(asked): Asks<Asked>,
 ) -> Result<Json<Value>, Refused> {
     let asked = asked.checked()?;
     dashboard.authorize(&principal, Role::Viewer, &asked.namespace)?;

@@ -53,6 +53,12 @@ struct Session {
 #[derive(Clone, Debug)]
 pub struct Connected(Option<Peer>);
 
+impl Connected {
+    pub fn peer(&self) -> Option<&Peer> {
+        self.0.as_ref()
+    }
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for Connected {
     type Rejection = std::convert::Infallible;
 

@@ -92,7 +92,7 @@ impl<'a> Row<'a> {
         let later = |span: Nanos| millis(now + span);
         let why = match view.cause {
             Cause::New => String::new(),
-            cause => cause.to_string(),
+            _ => shown.why(),
         };
         Self {
             name: &shown.name,
@@ -100,9 +100,9 @@ impl<'a> Row<'a> {
             since: millis(Time(now.0.saturating_sub(view.in_state_for.0))),
             epoch: view.epoch,
             why,
-            failing: thousandths(shown.failing()),
-            slow: thousandths(shown.slow()),
-            calls: three_digits(view.calls_per_second(shown.budget_ttl)),
+            failing: thousandths(shown.failing().unwrap_or_default()),
+            slow: thousandths(shown.slow().unwrap_or_default()),
+            calls: three_digits(shown.calls_per_second()),
             left: view.budget.left(),
             allowed: view.budget.allowed,
             planned: view.planned,

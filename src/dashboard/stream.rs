@@ -7,7 +7,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use axum::{
     Extension,
     body::Body,
-    extract::{Query, State},
+    extract::State,
     http::{HeaderMap, HeaderName, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -22,13 +22,14 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::{
     Dashboard,
     act::Refused,
-    asked::{self, Asked},
+    asked::{self, Asked, Asks},
     detail::Detail,
     feed::Reading,
+    login::Connected,
     row,
 };
 use crate::{
-    access::{Principal, Role},
+    access::{Place, Principal, Role, Watcher},
     coordinator::{Coordinator, Key},
     store::Store,
 };
@@ -55,11 +56,12 @@ pub struct Shows {
 }
 
 /// # Errors
-/// Bad names, an unknown namespace, or too many open pages.
+/// Bad names, an unknown namespace, or too many open pages, of all or of one who looks on.
 pub async fn stream<S: Store>(
     State(dashboard): State<Dashboard<S>>,
     Extension(principal): Extension<Principal>,
-    Query(shows): Query<Shows>,
+    connected: Connected,
+    Asks(shows): Asks<Shows>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
     let coordinator = &dashboard.inner.coordinator;
@@ -77,6 +79,9 @@ pub async fn stream<S: Store>(
         let problem = "as many pages are open as this service has room for";
         Refused::new(StatusCode::SERVICE_UNAVAILABLE, problem.to_owned())
     })?;
+    let watched = dashboard.inner.access.watch(&principal, connected.peer());
+    let watched = watched
+        .map_err(|crowded| Refused::new(StatusCode::TOO_MANY_REQUESTS, crowded.to_string()))?;
     let after = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let after = after.unwrap_or(&shows.after).to_owned();
     let (room, messages) = mpsc::channel(1);
@@ -84,7 +89,8 @@ pub async fn stream<S: Store>(
         namespace,
         dependency: shows.dependency,
     };
-    tokio::spawn(tell(dashboard, principal, asked, after, room, place));
+    let places = (place, watched);
+    tokio::spawn(tell(dashboard, principal, asked, after, room, places));
     let about = [
         (header::CONTENT_TYPE, "text/event-stream"),
         // Proxies that would collect it first are asked not to.
@@ -99,7 +105,7 @@ async fn tell<S: Store>(
     asked: Asked,
     after: String,
     room: Room,
-    _place: OwnedSemaphorePermit,
+    _places: (OwnedSemaphorePermit, Option<Place<Watcher>>),
 ) {
     let mut stopped = dashboard.inner.stopped.clone();
     let told = tell_until_gone(&dashboard, &asked, &after, &room);

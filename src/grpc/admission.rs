@@ -18,7 +18,7 @@ use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
 use super::{read, status};
-use crate::access::{Access, Method, Needs, Peer, Place, Principal, Role};
+use crate::access::{Access, Method, Needs, Peer, Place, Principal, Role, Watcher};
 
 /// Refuses what may not be asked, and leaves the [`Principal`] of the rest in the extensions.
 #[derive(Clone, Debug)]
@@ -193,6 +193,16 @@ impl<'a> Guard<'a> {
     pub fn session(&self) -> Result<Option<Place<String>>, Status> {
         self.access
             .session(&self.principal)
+            .map_err(status::crowded)
+    }
+
+    /// A place for a stream to look at.
+    ///
+    /// # Errors
+    /// The caller has as many as it may have.
+    pub fn watch(&self, extensions: &http::Extensions) -> Result<Option<Place<Watcher>>, Status> {
+        self.access
+            .watch(&self.principal, extensions.get::<Peer>())
             .map_err(status::crowded)
     }
 

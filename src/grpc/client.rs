@@ -8,7 +8,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{
     admission::Guard,
     answer,
-    ending::Ending,
+    ending::{Ending, Leaving},
     read, session,
     span::{self, Origin},
     status,
@@ -120,8 +120,9 @@ impl<S: Store> CoordinatorService for ClientHandler<S> {
         let guard = Guard::of(&self.access, request.extensions())?;
         let place = guard.session()?;
         let (lapse, guard) = (guard.lapse(), guard.into_owned());
+        let leaving = request.extensions().get::<Leaving>().cloned();
         let answers = session::serve(coordinator, guard, place, request.into_inner());
-        let answers = Ending::new(answers, self.stopped.clone(), lapse);
+        let answers = Ending::new(answers, self.stopped.clone(), leaving, lapse);
         Ok(Response::new(answers))
     }
 }

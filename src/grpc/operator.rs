@@ -12,9 +12,13 @@ use tokio::sync::watch::Receiver;
 use tonic::{Request, Response, Status};
 
 use self::asked::{actor, after_policy, key, page_size, policy_token, selector};
-use super::{admission::Guard, ending::Ending, read, shown, status, watch};
+use super::{
+    admission::Guard,
+    ending::{Ending, Leaving},
+    read, shown, status, watch,
+};
 use crate::{
-    access::Access,
+    access::{Access, Place, Watcher},
     coordinator::{Coordinator, Filter, Refusal, Shown},
     durable::DurableError,
     proto::{self, operator_service_server::OperatorService},
@@ -49,9 +53,25 @@ impl<S> OperatorHandler<S> {
         }
     }
 
-    fn ending<Inner>(&self, inner: Inner, guard: &Guard<'_>) -> Ending<Inner> {
-        Ending::new(inner, self.stopped.clone(), guard.lapse())
+    /// What a stream takes from its request, before that is read.
+    fn lasting(&self, extensions: &http::Extensions) -> Result<Lasting, Status> {
+        let guard = Guard::of(&self.access, extensions)?;
+        Ok(Lasting {
+            leaving: extensions.get::<Leaving>().cloned(),
+            place: guard.watch(extensions)?,
+        })
     }
+
+    fn ending<Inner>(&self, inner: Inner, guard: &Guard<'_>, lasting: Lasting) -> Ending<Inner> {
+        let Lasting { leaving, place } = lasting;
+        Ending::new(inner, self.stopped.clone(), leaving, guard.lapse()).holding(place)
+    }
+}
+
+/// A stream that somebody looks at.
+struct Lasting {
+    leaving: Option<Leaving>,
+    place: Option<Place<Watcher>>,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -112,6 +132,7 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::WatchDependenciesRequest>,
     ) -> Answer<Self::WatchDependenciesStream> {
+        let lasting = self.lasting(request.extensions())?;
         let (request, guard) = self.enter(request)?;
         let proto::WatchDependenciesRequest {
             namespace,
@@ -121,7 +142,7 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         let coordinator = Arc::clone(&self.coordinator);
         answer(checked.map(|namespace| {
             let changes = watch::dependencies(coordinator, namespace, name_prefix);
-            self.ending(changes, &guard)
+            self.ending(changes, &guard, lasting)
         }))
     }
 
@@ -129,6 +150,7 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         &self,
         request: Request<proto::WatchEventsRequest>,
     ) -> Answer<Self::WatchEventsStream> {
+        let lasting = self.lasting(request.extensions())?;
         let (request, guard) = self.enter(request)?;
         let checked = self.event_filter(
             &guard,
@@ -146,7 +168,7 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
                 },
                 move |event| wanted.wants(event),
             );
-            self.ending(events, &guard)
+            self.ending(events, &guard, lasting)
         }))
     }
 

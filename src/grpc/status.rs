@@ -105,11 +105,12 @@ pub fn unauthenticated(refused: Unauthenticated) -> Status {
     Status::with_error_details(Code::Unauthenticated, refused.to_string(), details)
 }
 
-/// A connection or a session too many of one address or principal.
+/// A connection, a session or a watch too many of one address or principal.
 pub fn crowded(crowded: Crowded) -> Status {
     let reason = match crowded {
         Crowded::Address(_) => "CONNECTION_LIMIT",
         Crowded::Principal(_) => "SESSION_LIMIT",
+        Crowded::Watches(_) => "WATCH_LIMIT",
     };
     let mut details = ErrorDetails::with_error_info(reason, DOMAIN, HashMap::new());
     details.set_retry_info(Some(Duration::from_secs(1)));

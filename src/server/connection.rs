@@ -1,11 +1,12 @@
 //! Connections that are counted and that must begin to speak.
 //!
-//! There is room for so many at once; one that finds none waits in the backlog of the
+//! There is room for so many at once over all listeners; one that finds none waits in the backlog of the
 //! listener. A peer that has not finished the handshake of TLS, where there is TLS, and said the
 //! preface of HTTP/2 after a while is cut off, so silent connections cannot fill the room;
 //! keepalive finds those that fall silent later.
 
 use std::{
+    convert::Infallible,
     future::Future,
     io,
     net::IpAddr,
@@ -17,7 +18,7 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, oneshot},
     time::Sleep,
 };
 use tokio_stream::{Stream, StreamExt};
@@ -43,12 +44,16 @@ pub struct Connection {
     stream: Wire,
     /// Gone once the peer has spoken.
     silence: Option<Pin<Box<Sleep>>>,
+    /// When it is cut off, whatever is said: it was told to go before.
+    cut: Option<Pin<Box<Sleep>>>,
     /// Bytes of the preface that have not come yet.
     unsaid: usize,
     /// Its address has too many: it is told so, and cut off whatever it says.
     is_crowded: bool,
     _place: Place,
     _of_address: Option<access::Place<IpAddr>>,
+    /// Gone with it.
+    _alive: Option<oneshot::Sender<Infallible>>,
 }
 
 /// Counted for as long as it is taken.
@@ -77,13 +82,11 @@ impl Drop for Place {
 /// The connections of a listener, each with a place of its own.
 pub fn counted(
     incoming: TcpIncoming,
-    places: Arc<Semaphore>,
     telemetry: Arc<Telemetry>,
     gate: Gate,
 ) -> impl Stream<Item = io::Result<Connection>> {
     let connections = incoming.then(move |stream| {
-        let (places, telemetry) = (Arc::clone(&places), Arc::clone(&telemetry));
-        let gate = gate.clone();
+        let (telemetry, gate) = (Arc::clone(&telemetry), gate.clone());
         async move {
             let stream = Wire::new(stream?, gate.tls.as_ref(), Port::Grpc);
             let (is_crowded, of_address) = match gate.access.enter(stream.peer()) {
@@ -96,15 +99,18 @@ pub fn counted(
                 Some(Entry::Cut) => return Ok(None),
             };
             // The semaphore is never closed.
+            let places = gate.connections.places;
             let place = places.acquire_owned().await.map_err(io::Error::other)?;
             let silence = Some(Box::pin(tokio::time::sleep(SPEAK_WITHIN)));
             io::Result::Ok(Some(Connection {
                 stream,
                 silence,
+                cut: None,
                 unsaid: PREFACE,
                 is_crowded,
                 _place: Place::new(telemetry, place),
                 _of_address: of_address,
+                _alive: None,
             }))
         }
     });
@@ -112,7 +118,19 @@ pub fn counted(
 }
 
 impl Connection {
-    /// What the stream said, unless its peer has been silent for too long.
+    /// Ends it so long from now, whatever is said.
+    pub fn cut_after(&mut self, span: Duration) {
+        self.cut = Some(Box::pin(tokio::time::sleep(span)));
+    }
+
+    /// An error once it has ended.
+    pub fn ended(&mut self) -> oneshot::Receiver<Infallible> {
+        let (alive, ended) = oneshot::channel();
+        self._alive = Some(alive);
+        ended
+    }
+
+    /// What the stream said, unless its peer has been silent for too long, or its time is over.
     fn unless_silent<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -122,7 +140,9 @@ impl Connection {
             Some(silence) => polled.is_pending() && silence.as_mut().poll(context).is_ready(),
             None => false,
         };
-        match silent {
+        let cut = self.cut.as_mut();
+        let over = cut.is_some_and(|cut| cut.as_mut().poll(context).is_ready());
+        match silent || over {
             true => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             false => polled,
         }
@@ -196,19 +216,26 @@ mod tests {
     };
 
     use super::*;
+    use crate::{server::lifetime::Connections, settings::ConnectionSettings};
+
+    fn with_room_for_one() -> Gate {
+        Gate {
+            connections: Connections::new(ConnectionSettings {
+                most: std::num::NonZeroU32::new(1),
+                ..ConnectionSettings::default()
+            }),
+            ..Gate::open()
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_peer_is_cut_off_and_gives_its_place_back() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let places = Arc::new(Semaphore::new(1));
+        let gate = with_room_for_one();
+        let places = Arc::clone(&gate.connections.places);
         let (incoming, telemetry) = (TcpIncoming::from(listener), Arc::<Telemetry>::default());
-        let mut connections = Box::pin(counted(
-            incoming,
-            Arc::clone(&places),
-            Arc::clone(&telemetry),
-            Gate::open(),
-        ));
+        let mut connections = Box::pin(counted(incoming, Arc::clone(&telemetry), gate));
         let _silent = TcpStream::connect(address).await.unwrap();
         let mut connection = connections.next().await.unwrap().unwrap();
         assert_eq!(places.available_permits(), 0);
@@ -225,9 +252,8 @@ mod tests {
     async fn a_part_of_the_preface_is_no_way_to_keep_a_place() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let places = Arc::new(Semaphore::new(1));
         let incoming = TcpIncoming::from(listener);
-        let mut connections = Box::pin(counted(incoming, places, Arc::default(), Gate::open()));
+        let mut connections = Box::pin(counted(incoming, Arc::default(), with_room_for_one()));
         let mut dripping = TcpStream::connect(address).await.unwrap();
         dripping.write_all(b"PRI * HTTP/2.0\r\n").await.unwrap();
         let mut connection = connections.next().await.unwrap().unwrap();
@@ -243,9 +269,8 @@ mod tests {
     async fn a_peer_that_has_said_the_preface_may_be_silent() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let places = Arc::new(Semaphore::new(1));
         let incoming = TcpIncoming::from(listener);
-        let mut connections = Box::pin(counted(incoming, places, Arc::default(), Gate::open()));
+        let mut connections = Box::pin(counted(incoming, Arc::default(), with_room_for_one()));
         let mut peer = TcpStream::connect(address).await.unwrap();
         peer.write_all(&[b'x'; PREFACE]).await.unwrap();
         let mut connection = connections.next().await.unwrap().unwrap();

@@ -5,7 +5,10 @@ use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{anyhow, bail};
 
-use super::tls::Tls;
+use super::{
+    lifetime::{Connections, descriptors_max},
+    tls::Tls,
+};
 use crate::{
     access::{Access, AccessFile},
     clock::Clock,
@@ -15,11 +18,15 @@ use crate::{
     store::Store,
 };
 
+/// What else a service opens: the HTTP port's connections, files, a store's.
+const DESCRIPTORS_BESIDES: u64 = 256;
+
 /// What each listener asks of those who connect.
 #[derive(Clone, Debug)]
 pub struct Gate {
     pub access: Arc<Access>,
     pub tls: Option<Tls>,
+    pub connections: Connections,
 }
 
 /// Files are read again when they change, until this is dropped.
@@ -34,6 +41,7 @@ impl Gate {
         Self {
             access: Arc::new(Access::open(Clock::system())),
             tls: None,
+            connections: Connections::default(),
         }
     }
 
@@ -69,7 +77,12 @@ impl Gate {
                 Some(tls)
             }
         };
-        Ok((Self { access, tls }, Watches { _files: files }))
+        let gate = Self {
+            access,
+            tls,
+            connections: Connections::new(settings.connections),
+        };
+        Ok((gate, Watches { _files: files }))
     }
 }
 
@@ -85,6 +98,16 @@ pub fn check(settings: &ServeSettings) -> anyhow::Result<()> {
             "{flag} {address} is not a loopback address, and there is no TLS; give --tls-cert and \
              --tls-key, or say --insecure if everybody who can reach it may use it"
         );
+    }
+    if let Some(most) = settings.connections.most {
+        let (most, descriptors) = (u64::from(most.get()), descriptors_max() as u64);
+        if most + DESCRIPTORS_BESIDES > descriptors {
+            bail!(
+                "--max-connections {most}: this process may open {descriptors} files (ulimit -n), of \
+                 which {DESCRIPTORS_BESIDES} are for all else; raise that, or say {} at most",
+                descriptors.saturating_sub(DESCRIPTORS_BESIDES)
+            );
+        }
     }
     if let Some(path) = &settings.access {
         AccessFile::read(path).map_err(|why| anyhow!(why))?;
@@ -146,6 +169,7 @@ fn warnings(settings: &ServeSettings) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::ConnectionSettings;
 
     fn settings(listen: &str) -> ServeSettings {
         ServeSettings {
@@ -197,6 +221,30 @@ mod tests {
                 .unwrap_err()
                 .to_string()
                 .starts_with("TLS: ")
+        );
+    }
+
+    #[test]
+    fn more_connections_than_descriptors_are_refused_with_how_many_there_may_be() {
+        let with = |most: u32| {
+            check(&ServeSettings {
+                connections: ConnectionSettings {
+                    most: Some(most.try_into().unwrap()),
+                    ..ConnectionSettings::default()
+                },
+                ..ServeSettings::default()
+            })
+        };
+        let most = u32::try_from(descriptors_max().min(1 << 30)).unwrap() - 256;
+        assert!(with(most).is_ok());
+        let refused = with(most + 1).unwrap_err().to_string();
+        let told = [
+            format!("--max-connections {}: ", most + 1),
+            format!("say {most} at most"),
+        ];
+        assert!(
+            descriptors_max() >= 1 << 30 || told.iter().all(|it| refused.contains(it)),
+            "{refused}"
         );
     }
 

@@ -18,8 +18,10 @@ use pin_project_lite::pin_project;
 use tonic::{Code, Status, body::Body};
 use tower::{Layer, Service};
 
+use super::lifetime::{Life, Running};
 use crate::{
     clock::Clock,
+    grpc,
     telemetry::{Method, Telemetry},
 };
 
@@ -30,6 +32,13 @@ const STATUS_HEADER: &str = "grpc-status";
 pub struct Timing {
     /// One a listener: each call counts itself in and out here, which cores should not share.
     own: Arc<Own>,
+}
+
+/// The same for the calls of one connection.
+#[derive(Clone, Debug)]
+pub struct OnConnection {
+    timing: Timing,
+    life: Arc<Life>,
 }
 
 #[derive(Debug)]
@@ -43,14 +52,19 @@ impl Timing {
         let own = Arc::new(Own { telemetry, clock });
         Self { own }
     }
+
+    pub fn of(&self, life: Arc<Life>) -> OnConnection {
+        let timing = self.clone();
+        OnConnection { timing, life }
+    }
 }
 
-impl<Inner> Layer<Inner> for Timing {
+impl<Inner> Layer<Inner> for OnConnection {
     type Service = Timed<Inner>;
 
     fn layer(&self, inner: Inner) -> Timed<Inner> {
-        let timing = self.clone();
-        Timed { inner, timing }
+        let on = self.clone();
+        Timed { inner, on }
     }
 }
 
@@ -58,7 +72,7 @@ impl<Inner> Layer<Inner> for Timing {
 #[derive(Clone, Debug)]
 pub struct Timed<Inner> {
     inner: Inner,
-    timing: Timing,
+    on: OnConnection,
 }
 
 impl<Inner> Service<Request<Body>> for Timed<Inner>
@@ -73,13 +87,19 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let OnConnection { timing, life } = &self.on;
         let call = Call {
             method: Method::of(request.uri().path()),
-            began: self.timing.own.clock.now(),
-            timing: self.timing.clone(),
+            began: timing.own.clock.now(),
+            timing: timing.clone(),
             ended: false,
+            _running: life.begin(),
         };
+        if call.method.streams() {
+            let leaving = grpc::Leaving::new(life.leaving());
+            request.extensions_mut().insert(leaving);
+        }
         Answering {
             answer: self.inner.call(request),
             call: Some(call),
@@ -119,6 +139,7 @@ struct Call {
     began: Time,
     timing: Timing,
     ended: bool,
+    _running: Running,
 }
 
 impl Call {

@@ -55,6 +55,8 @@ pub enum Counter {
     /// A session was refused: its principal has too many.
     PrincipalCrowded,
     Degraded,
+    /// A watch or a page was refused: its principal, or address, has too many.
+    WatchesCrowded,
 }
 
 /// What was granted.
@@ -218,7 +220,7 @@ const ALONE: [(Counter, &Metric); 14] = [
 ];
 
 /// Counters with one label; those of one metric stand together.
-const LABELLED: [(Counter, &Metric, &str); 18] = [
+const LABELLED: [(Counter, &Metric, &str); 19] = [
     (Counter::Reload, &table::POLICY_RELOADS, "taken"),
     (Counter::ReloadRefused, &table::POLICY_RELOADS, "refused"),
     (Counter::CheckPlanned, &table::CHECK_PLANS, "run"),
@@ -269,6 +271,11 @@ const LABELLED: [(Counter, &Metric, &str); 18] = [
         &table::LIMITS_MET,
         "sessions_per_principal",
     ),
+    (
+        Counter::WatchesCrowded,
+        &table::LIMITS_MET,
+        "watches_per_principal",
+    ),
 ];
 
 const GRANTED: usize = 0;
@@ -280,7 +287,7 @@ const TRIPPED: usize = TRANSITION + STATES.len() * STATES.len();
 const EXPORTED: usize = TRIPPED + TRIPS.len();
 const SINGLE: usize = EXPORTED + SIGNALS.len() * EXPORTS.len();
 /// How many counters there are.
-pub(super) const COUNT: usize = SINGLE + 34;
+pub(super) const COUNT: usize = SINGLE + 35;
 
 /// A place below [`COUNT`]; the match is exhaustive so that none is forgotten.
 pub(super) const fn place(counter: Counter) -> usize {
@@ -328,6 +335,7 @@ pub(super) const fn place(counter: Counter) -> usize {
         Counter::AddressCrowded => SINGLE + 31,
         Counter::PrincipalCrowded => SINGLE + 32,
         Counter::Degraded => SINGLE + 33,
+        Counter::WatchesCrowded => SINGLE + 34,
     }
 }
 

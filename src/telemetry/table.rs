@@ -132,7 +132,7 @@ metrics! {
         SESSIONS_OPENED: Counter, ("holdoff_sessions_opened_total", "holdoff.sessions.opened", "{session}"), [],
             "Sessions that began.";
         LIMITS_MET: Counter, ("holdoff_limits_met_total", "holdoff.limits.met", "{refusal}"), ["limit"],
-            "Connections and sessions refused, since one address or principal has as many as it may have.";
+            "Connections, sessions and watches refused, since one address or principal has as many as it may have.";
         SUBSCRIPTIONS: Gauge, ("holdoff_subscriptions", "holdoff.subscriptions", "{subscription}"), [],
             "Dependencies that sessions follow, each session counted.";
         PUSHES: Counter, ("holdoff_pushes_total", "holdoff.pushes", "{update}"), [],
@@ -204,7 +204,7 @@ metrics! {
         DEPENDENCY_BUDGET: Gauge, ("holdoff_dependency_budget_tokens", "holdoff.dependency.budget", "{retry}"), ["namespace", "dependency"],
             "Retries that the budget would grant now.";
         DEPENDENCY_FAILING: Gauge, ("holdoff_dependency_failing_ratio", "holdoff.dependency.failing", "1"), ["namespace", "dependency"],
-            "Share of the last sixteen or so outcomes that failed.";
+            "Share of the calls that failed: of the window or the last sixteen or so, and while the breaker is not closed of those that opened it.";
         DEPENDENCY_SUCCESSES: Gauge, ("holdoff_dependency_successes_per_second", "holdoff.dependency.successes", "{call}/s"), ["namespace", "dependency"],
             "Successes a second, as an average; 0 where none is known.";
         DEPENDENCY_HELD: Gauge, ("holdoff_dependency_hold_seconds", "holdoff.dependency.hold", "s"), ["namespace", "dependency"],

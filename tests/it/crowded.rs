@@ -8,7 +8,9 @@ use holdoff::{
     server::{Gate, Metrics, http},
     settings::MetricsDependencies,
 };
-use holdoff_client::proto::{ListDependenciesRequest, SessionRequest};
+use holdoff_client::proto::{
+    ListDependenciesRequest, SessionRequest, WatchDependenciesRequest, WatchEventsRequest,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -24,6 +26,14 @@ fn limits(connections: u32, sessions: u32) -> Limits {
     Limits {
         connections_per_address: NonZeroU32::new(connections).unwrap(),
         sessions_per_principal: NonZeroU32::new(sessions).unwrap(),
+        ..Limits::default()
+    }
+}
+
+fn watches(most: u32) -> Limits {
+    Limits {
+        watches_per_principal: NonZeroU32::new(most).unwrap(),
+        ..Limits::default()
     }
 }
 
@@ -107,11 +117,94 @@ async fn a_session_over_the_limit_of_its_principal_is_refused_and_others_are_not
     }
 }
 
+/// Streams of dependencies and of events, and pages of the dashboard, are counted together.
+#[tokio::test]
+async fn a_watch_over_the_limit_of_its_principal_is_refused_and_others_are_not() {
+    let (ada, bob) = (Token::new([1; 32]), Token::new([2; 32]));
+    let entry = |name: &str, token: &Token| {
+        let hash = token.hash();
+        format!("  {name}: {{grants: {{default: viewer}}, secrets: [{{sha256: {hash}}}]}}\n")
+    };
+    let (one, other) = (entry("ada", &ada), entry("bob", &bob));
+    let service = Service::start_with(Setup {
+        access: Some(&format!("version: 1\ntokens:\n{one}{other}")),
+        limits: watches(3),
+        ..Setup::default()
+    })
+    .await;
+    let at = pages(&service).await;
+    let client = service.client().await;
+    let with = |token: &Token| format!("Bearer {}", token.reveal());
+    let events = async |token: &Token| {
+        let mut request = Request::new(WatchEventsRequest::default());
+        let bearer = with(token).parse().unwrap();
+        request.metadata_mut().insert("authorization", bearer);
+        let events = client.clone().operates.watch_events(request).await;
+        events.map(tonic::Response::into_inner)
+    };
+    let mut request = Request::new(WatchDependenciesRequest::default());
+    let bearer = with(&ada).parse().unwrap();
+    request.metadata_mut().insert("authorization", bearer);
+    let changes = client.clone().operates.watch_dependencies(request).await;
+    let _changes = changes.unwrap();
+    let first = events(&ada).await.unwrap();
+    let page = |token: &Token| {
+        format!(
+            "/dashboard/stream HTTP/1.1\r\nAuthorization: {}",
+            with(token)
+        )
+    };
+    let (_page, answer) = got(at, &page(&ada)).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+
+    let refused = events(&ada).await.unwrap_err();
+    let told = "3 watches and pages of this principal";
+    assert_crowded(&refused, "WATCH_LIMIT", told);
+    let (_, answer) = got(at, &page(&ada)).await;
+    assert!(answer.starts_with("HTTP/1.1 429"), "{answer}");
+    let _bob = events(&bob).await.unwrap();
+    drop(first);
+    let began = Instant::now();
+    while let Err(status) = events(&ada).await {
+        assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+        assert!(began.elapsed() < PATIENCE, "no room comes back");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn where_nobody_has_a_name_watches_are_those_of_an_address() {
+    let service = Service::start_with(Setup {
+        limits: watches(2),
+        ..Setup::default()
+    })
+    .await;
+    let mut held = Vec::new();
+    for n in 0..3 {
+        let mut client = service.client().await;
+        let events = client.operates.watch_events(WatchEventsRequest::default());
+        match events.await {
+            Ok(events) => held.push((client, events.into_inner())),
+            Err(status) => {
+                assert_crowded(&status, "WATCH_LIMIT", "--max-watches-per-principal");
+                assert_eq!(n, 2);
+                // All else goes on.
+                client.granted(first("d")).await;
+            }
+        }
+    }
+    assert_eq!(held.len(), 2);
+}
+
 /// The answer to one request on a connection of its own, which is handed out too.
 async fn asked(at: std::net::SocketAddr) -> (TcpStream, String) {
+    got(at, "/healthz HTTP/1.1").await
+}
+
+async fn got(at: std::net::SocketAddr, what: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(at).await.unwrap();
-    let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    stream.write_all(request).await.unwrap();
+    let request = format!("GET {what}\r\nHost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     let mut some = [0; 4_096];
     while !answer.contains("\r\n\r\n") {
@@ -122,6 +215,30 @@ async fn asked(at: std::net::SocketAddr) -> (TcpStream, String) {
     (stream, answer)
 }
 
+/// Where the HTTP side of a service is served from now on.
+async fn pages(service: &Service) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let at = listener.local_addr().unwrap();
+    let gate = Gate {
+        access: Arc::clone(&service.access),
+        ..Gate::open()
+    };
+    let metrics = Metrics::new(
+        Arc::clone(&service.coordinator),
+        MetricsDependencies::default(),
+        16,
+    );
+    let (stop, stopped) = watch::channel(false);
+    let metrics = Arc::new(metrics);
+    let served = http::serve_behind(gate, Some(listener), 16, Vec::new(), metrics, stopped);
+    tokio::spawn(async move {
+        let _lasts = stop;
+        served.await
+    });
+    at
+}
+
 #[tokio::test]
 async fn over_http_the_same_limit_is_429_and_room_comes_back() {
     let service = Service::start_with(Setup {
@@ -129,22 +246,7 @@ async fn over_http_the_same_limit_is_429_and_room_comes_back() {
         ..Setup::default()
     })
     .await;
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let at = listener.local_addr().unwrap();
-    let gate = Gate {
-        access: Arc::clone(&service.access),
-        tls: None,
-    };
-    let metrics = Metrics::new(
-        Arc::clone(&service.coordinator),
-        MetricsDependencies::default(),
-        16,
-    );
-    let (_stop, stopped) = watch::channel(false);
-    let metrics = Arc::new(metrics);
-    let served = http::serve_behind(gate, Some(listener), 16, Vec::new(), metrics, stopped);
-    tokio::spawn(served);
+    let at = pages(&service).await;
     let (one, answer) = asked(at).await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     let (_two, answer) = asked(at).await;

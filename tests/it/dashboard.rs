@@ -631,6 +631,84 @@ async fn a_dependency_s_page_is_told_all_of_it() {
 }
 
 #[tokio::test]
+async fn a_browser_is_shown_a_problem_as_a_page_and_whoever_else_is_told_it_as_json() {
+    let pages = Pages::start(&policy_of_d("{}")).await;
+    let twice = "query: duplicate field `dependency`";
+    for (path, status, problem) in [
+        ("/dashboard/history?dependency=d&dependency=e", 400, twice),
+        ("/dashboard/stream?dependency=d&dependency=e", 400, twice),
+        (
+            "/dashboard/chart/states.svg?dependency=d",
+            400,
+            "query: missing field `width`",
+        ),
+        (
+            "/dashboard/stream?namespace=nowhere",
+            404,
+            "there is no namespace `nowhere`",
+        ),
+        (
+            "/dashboard/policy?dependency=%3Cb%3E",
+            400,
+            "dependency: \"<b>\" is not allowed",
+        ),
+        (
+            "/dashboard/nothing%3Cb%3E",
+            404,
+            "there is no page \"/dashboard/nothing%3Cb%3E\" here",
+        ),
+        ("/dashboard/assets/none.js", 404, "there is no such file"),
+    ] {
+        let read = [("Accept", "text/html"), ("Sec-Fetch-Mode", "cors")];
+        let read = request("GET", path, &pages.address, &read, "");
+        for answer in [pages.get(path).await, pages.answered(&read).await] {
+            assert_eq!(answer.status, status, "{path}");
+            assert!(answer.problem().starts_with(problem), "{path}: {answer:?}");
+            assert!(
+                answer.head.contains("content-type: application/json"),
+                "{path}"
+            );
+        }
+        for wants in [("Sec-Fetch-Mode", "navigate"), ("Accept", "text/html,*/*")] {
+            let page = request("GET", path, &pages.address, &[wants], "");
+            let page = pages.answered(&page).await;
+            assert_eq!(page.status, status, "{path}");
+            assert!(
+                page.head.contains("content-type: text/html"),
+                "{path}: {page:?}"
+            );
+            assert!(
+                page.head.contains("content-security-policy:"),
+                "{path}: {page:?}"
+            );
+            for part in [
+                "href=\"/dashboard/\"",
+                "assets/style.css",
+                "assets/problem.js",
+            ] {
+                assert!(page.body.contains(part), "{path}: {page:?}");
+            }
+            // What is wrong is other people's text, and comes into no markup.
+            let is_in = ["nowhere", "<b>", "dependency"]
+                .iter()
+                .any(|it| page.body.contains(it));
+            assert!(!is_in, "{path}: {page:?}");
+        }
+    }
+    let script = pages.get("/dashboard/assets/problem.js").await;
+    assert_eq!(script.status, 200);
+    let elsewhere = request(
+        "GET",
+        "/nothing",
+        &pages.address,
+        &[("Accept", "text/html")],
+        "",
+    );
+    let elsewhere = pages.answered(&elsewhere).await;
+    assert_eq!((elsewhere.status, &*elsewhere.body), (404, ""));
+}
+
+#[tokio::test]
 async fn as_many_pages_as_there_is_room_for_and_a_closed_one_gives_its_place_back() {
     let pages = Pages::of(Service::start("version: 1").await, 2).await;
     let mut first_page = pages.stream("").await;

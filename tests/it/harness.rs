@@ -22,7 +22,8 @@ use holdoff::{
     durable::{Durable, PermitKey, Start},
     entropy::Entropy,
     policy::Source,
-    server::{self, Gate},
+    server::{self, Connections, Gate},
+    settings::ConnectionSettings,
     store::MemoryStore,
 };
 use holdoff_client::proto::{
@@ -48,6 +49,7 @@ pub struct Service {
     pub coordinator: Arc<Coordinator<MemoryStore>>,
     pub urls: Vec<String>,
     pub access: Arc<Access>,
+    connections: Connections,
     clock: Arc<AtomicU64>,
     stop: watch::Sender<bool>,
     workers: Vec<(oneshot::Receiver<()>, thread::JoinHandle<()>)>,
@@ -63,6 +65,7 @@ pub struct Setup<'a> {
     /// The text of an access file; `None`: everybody may do everything.
     pub access: Option<&'a str>,
     pub limits: Limits,
+    pub connections: ConnectionSettings,
 }
 
 impl Default for Setup<'_> {
@@ -75,6 +78,7 @@ impl Default for Setup<'_> {
             at_ms: 0,
             access: None,
             limits: Limits::default(),
+            connections: ConnectionSettings::default(),
         }
     }
 }
@@ -136,6 +140,7 @@ impl Service {
             coordinator,
             urls: Vec::new(),
             access: Arc::new(access),
+            connections: Connections::new(setup.connections),
             clock: handle,
             stop,
             workers: Vec::new(),
@@ -155,6 +160,7 @@ impl Service {
         let gate = Gate {
             access: Arc::clone(&self.access),
             tls: None,
+            connections: self.connections.clone(),
         };
         let (done, ended) = oneshot::channel();
         let worker = thread::spawn(move || {

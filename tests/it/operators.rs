@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use holdoff_client::proto::{
-    BreakerState, CheckPolicyRequest, DeletePolicyRequest, EventKind, FindingSeverity,
-    GetDependencyRequest, GetPolicyRequest, ListAuditRequest, ListDependenciesRequest,
-    ListEventsRequest, ListPoliciesRequest, OutcomeKind, OverrideKind, Policy, PolicySource,
-    PutPolicyRequest, WatchDependenciesRequest, WatchEventsRequest,
-    watch_dependencies_response::Change,
+    BreakerState, CheckPolicyRequest, ClearHoldRequest, DeletePolicyRequest, EventKind,
+    FindingSeverity, GetDependencyRequest, GetPolicyRequest, ListAuditRequest,
+    ListDependenciesRequest, ListEventsRequest, ListPoliciesRequest, Outcome, OutcomeKind,
+    OverrideKind, Policy, PolicySource, PutPolicyRequest, WatchDependenciesRequest,
+    WatchEventsRequest, watch_dependencies_response::Change,
 };
 use holdoff_decision::Nanos;
 use tonic::{Code, Status};
@@ -829,4 +829,53 @@ async fn an_answer_of_two_packets_is_not_held_back() {
     }
     // With Nagle's algorithm against delayed acknowledgements it is 40 ms each.
     assert!(began.elapsed().as_millis() < 1_000, "{:?}", began.elapsed());
+}
+
+/// One `Retry-After` of 20 s reaches several callers within a second, and each tells of it.
+#[tokio::test]
+async fn a_hold_is_told_once_and_again_only_where_it_lasts_a_second_longer() {
+    let service = Service::start(&policy_of_d("{pushback: {scope: dependency}}")).await;
+    let mut client = service.client().await;
+    let throttled = |wait| Outcome {
+        pushback: Some(seconds(wait)),
+        ..outcome(OutcomeKind::Throttled)
+    };
+    let mut grants = Vec::new();
+    for _ in 0..8 {
+        grants.push(client.granted(first("d")).await.permit);
+    }
+    let holds = async |client: &mut Client| {
+        let events = client.events().await;
+        let held = events.iter().filter(|(kind, _)| *kind == EventKind::Held);
+        held.count()
+    };
+    let mut grants = grants.iter();
+    let mut next = || grants.next().unwrap();
+    client.report(next(), throttled(20)).await;
+    // The same answer, told later: by a report, and by the question for a retry.
+    service.at_ms(5);
+    client.report(next(), throttled(20)).await;
+    service.at_ms(400);
+    client.ask(retry_after("d", 2, next(), throttled(20))).await;
+    assert_eq!(holds(&mut client).await, 1);
+    assert!(
+        ms(client.get("d").await.held_for) >= 20_000.0,
+        "it is prolonged all the same"
+    );
+    service.at_ms(1_100);
+    client.report(next(), throttled(20)).await;
+    assert_eq!(holds(&mut client).await, 2, "1.1 s longer than was told");
+    service.at_ms(30_000);
+    client.report(next(), throttled(2)).await;
+    assert_eq!(holds(&mut client).await, 3, "the one before is over");
+
+    let clear = ClearHoldRequest {
+        dependency: "d".into(),
+        owner: "ada".into(),
+        reason: "why".into(),
+        ..Default::default()
+    };
+    client.operates.clear_hold(clear).await.unwrap();
+    client.report(next(), throttled(2)).await;
+    assert_eq!(holds(&mut client).await, 4, "the one before was ended");
 }

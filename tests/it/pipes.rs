@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use holdoff_client::proto::{OverrideKind, SetOverrideRequest};
+use holdoff_client::proto::{OutcomeKind, OverrideKind, SetOverrideRequest};
 
 use crate::{harness::*, process::BINARY};
 
@@ -67,6 +67,41 @@ async fn what_follows_ends_with_its_reader_and_calls_that_no_error() {
         assert!(line.contains('d'), "{arguments:?}: {line}");
         drop(out);
         assert_eq!(ended(child), (Some(0), String::new()), "{arguments:?}");
+    }
+}
+
+#[tokio::test]
+async fn of_a_dependency_that_nobody_has_called_there_was_no_attempt_before() {
+    let service = Service::start(&policy_of_d("{}")).await;
+    let mut client = service.client().await;
+    client.call("called", OutcomeKind::Success).await;
+    // `d` is named by a policy alone.
+    for (name, said) in [
+        (
+            "new",
+            "outcome before  not counted: nothing is known of this dependency",
+        ),
+        (
+            "d",
+            "outcome before  not counted: nothing is known of this dependency",
+        ),
+        ("called", "outcome before  counted"),
+    ] {
+        let question = [
+            "ask",
+            name,
+            "--attempt",
+            "2",
+            "--previous",
+            "failure",
+            "--idempotent",
+        ];
+        let mut child = follow(&service, &question);
+        let mut answer = String::new();
+        let mut out = child.stdout.take().unwrap();
+        out.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains(said), "{name}: {answer}");
+        assert_eq!(ended(child), (Some(0), String::new()), "{name}");
     }
 }
 

@@ -456,8 +456,8 @@ fn every_vector_file_is_read_by_a_test() {
     assert_none("vectors that no test reads", found);
 }
 
-/// Of these tests only those of real processes, of messages between replicas and of faults of a real
-/// store wait for real time.
+/// Of these tests only those of real processes, of messages between replicas, of faults of a real
+/// store and of connections that are closed for their age wait for real time.
 #[test]
 fn no_test_of_the_service_sleeps() {
     let sleep = format!("{}(", "sleep");
@@ -465,6 +465,7 @@ fn no_test_of_the_service_sleeps() {
         source.path.starts_with("tests/it/")
             && ![
                 "board.rs",
+                "connections.rs",
                 "killed.rs",
                 "leased_fleet.rs",
                 "leased_laws.rs",

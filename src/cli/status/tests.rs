@@ -64,9 +64,9 @@ fn the_table_shows_each_dependency_on_a_line() {
         "\
 default at 2026-11-30 19:15:43Z: the first 2 dependencies, 1 open, 1 forced-open.
 
-NAME             STATE        SINCE     FAILED  BUDGET  PROBES  OVERRIDE         WHY
-payments         open         3 m 12 s  60 %    4       1       -                12 of 20 calls failed
-search\\u{1b}[2J  forced-open  1 m       0 %     0       0       alice, 9 m left  forced by alice: migration
+NAME             STATE        SINCE     FAILED        BUDGET  PROBES  OVERRIDE         WHY
+payments         open         3 m 12 s  60 % at trip  4       1       -                12 of 20 calls failed
+search\\u{1b}[2J  forced-open  1 m       0 %           0       0       alice, 9 m left  forced by alice: migration
 The first 2 by name; there are more: --all shows them.
 "
     );
@@ -127,8 +127,8 @@ fn the_card_says_all_that_is_known() {
 payments is open, for 3 m 12 s now, since 2026-11-30 19:12:31Z
   why             12 of 20 calls failed
   first probe in  8.0 s
-  failed          60 % of the last calls
-  slow            4.5 % of the last calls
+  failed          60 % of the calls that opened it
+  slow            4.5 % of the calls that opened it
   towards a trip  100 %
   retry budget    4 left; 100 first attempts and 16 retries in its window
   out now         1 probe, 0 permits

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use holdoff_client::proto::Dependency;
 
+use super::list;
 use crate::cli::{span, status};
 
 const REASON_MAX: usize = 1_000;
@@ -57,7 +58,10 @@ impl Action {
 
     /// What it would do to whom.
     pub fn effect(self, d: &Dependency) -> String {
-        let calls = format!("About {:.1} calls a second", d.calls_per_second);
+        let calls = match list::per_second(d.calls_per_second) {
+            none if none == "0" => "No calls now".to_owned(),
+            rate => format!("About {rate} calls a second"),
+        };
         let whose = match d.active_instances {
             0 => "No caller has been heard of lately.".to_owned(),
             n => format!("{calls}, of {}.", status::counted(u64::from(n), "instance")),

@@ -132,7 +132,10 @@ fn rule(model: &Model, width: usize) -> String {
 fn of_row(columns: &Columns, d: &Dependency) -> String {
     let state = format!("{} {}", shape(d.state()), status::state_word(d));
     let since = span::human_or_dash(d.in_state_for.as_ref());
-    let failed = status::share(d.failure_ratio);
+    let mut failed = status::failed(d);
+    if status::is_of_trip(d) {
+        failed.push('*');
+    }
     let calls = per_second(d.calls_per_second);
     let budget = status::budget_short(d);
     columns.line(
@@ -144,7 +147,7 @@ fn of_row(columns: &Columns, d: &Dependency) -> String {
 pub fn per_second(rate: f64) -> String {
     match rate {
         rate if rate >= 100.0 => format!("{rate:.0}"),
-        rate if rate > 0.0 => format!("{rate:.1}"),
+        rate if rate >= 0.05 => format!("{rate:.1}"),
         _ => "0".to_owned(),
     }
 }

@@ -105,9 +105,14 @@ fn facts(d: &Dependency) -> Vec<(&'static str, String)> {
         (
             "of them",
             format!(
-                "{} failed, {} slow; {} of a trip",
-                status::share(d.failure_ratio),
+                "{} failed, {} slow{}; {} of a trip",
+                status::failed(d),
                 status::share(d.slow_ratio),
+                if status::is_of_trip(d) {
+                    " of those that opened it"
+                } else {
+                    ""
+                },
                 status::share(d.suspicion),
             ),
         ),

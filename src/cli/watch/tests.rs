@@ -163,7 +163,7 @@ fn the_list_shows_the_worst_first_with_why_and_what_is_left() {
 holdoff default at http://127.0.0.1:7460                          live 19:15:44Z
 ■ 1 open  ◇ 1 forced-closed  ● 2 closed                         by trouble first
 STATE           NAME                 SINCE FAILED BUDGET WHY
-■ open          payments          3 m 12 s   60 %      4 probe in 8.0 s; 12 of …
+■ open          payments          3 m 12 s  60 %*      4 probe in 8.0 s; 12 of …
 ◇ forced-closed search            3 m 12 s   60 %      4 9 m left; breaker is w…
 ● closed        openai:gpt        3 m 12 s    0 %      4 held for 30 s; 12 of 2…
 ● closed        mail              3 m 12 s    0 %      4 12 of 20 calls failed
@@ -258,6 +258,7 @@ fn a_page_says_all_that_is_known_of_one() {
         "first probe in  8.0 s",
         "calls           42.0 a second, of 3 instances; usually -",
         "retry budget    4 left; 100 first attempts and 16 retries in its window",
+        "of them         60 % failed, 0 % slow of those that opened it; 0 % of a trip",
         "calls/s         42.0      █",
         "2026-11-30 19:12:31Z  tripped            payments  closed → open",
         "retry.max_attempts  3  built-in",

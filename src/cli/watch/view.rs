@@ -31,6 +31,7 @@ const HELP: &[&str] = &[
     "h       clear hold                q     quit",
     "Ctrl-L  draw anew                 Ctrl-Z  to the shell; fg comes back",
     "",
+    "FAILED with *   of the calls that opened it, as it is not closed",
     "■ open  ▣ forced-open  ◐ half-open  ◔ recovering  ◇ forced-closed  ● closed",
     "Actions ask why, say whom they hit, and want a y.",
 ];

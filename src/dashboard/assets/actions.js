@@ -1,7 +1,7 @@
 // What an operator does: look at the plan, say why and for how long, confirm, and perhaps undo.
 
 import {el, pill, say, toast, write} from './elements.js';
-import {at, rate} from './format.js';
+import {at, ofTrip, rate} from './format.js';
 import {post} from './live.js';
 
 const TITLES = {open: 'Force open', close: 'Force closed', release: 'Release', reset: 'Reset', clear_hold: 'Clear the hold of'};
@@ -68,7 +68,7 @@ class Dialog {
         el('p', {class: 'from-to'}, pill(plan.row.state), plan.after ? [el('span', {'aria-label': 'becomes'}, ' → '), pill(plan.after)] : null),
         el('p', {}, plan.effect),
         el('dl', {class: 'radius'},
-          el('div', {}, el('dt', {}, 'calls a second'), el('dd', {}, rate(plan.calls_per_second))),
+          el('div', {}, el('dt', {}, ofTrip(plan.row) ? 'usual calls a second' : 'calls a second'), el('dd', {}, rate(plan.calls_per_second))),
           el('div', {}, el('dt', {}, 'instances'), el('dd', {}, `${plan.instances}`)),
           el('div', {}, el('dt', {}, 'retries planned'), el('dd', {}, `${plan.planned}`)),
           this.overrides ? el('div', {}, el('dt', {}, 'ends'), el('dd', {}, plan.until ? at(plan.until) : 'when released')) : null),

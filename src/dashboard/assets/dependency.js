@@ -2,7 +2,7 @@
 
 import {act} from './actions.js';
 import {el, pill, write} from './elements.js';
-import {age, at, count, left, plural, rate, share, span} from './format.js';
+import {age, at, count, failing, left, ofTrip, plural, rate, share, span} from './format.js';
 import {why} from './list.js';
 import {get} from './live.js';
 import {go} from './page.js';
@@ -137,10 +137,11 @@ export class Dependency {
     }
     const {row, more} = detail;
     this.#head(row);
-    const window = more.window ? `${count(more.window.failures)} of ${plural(more.window.calls, 'call', 'calls')}` : 'of the last outcomes';
+    const when = ofTrip(row) ? ' at the trip' : '';
+    const window = more.window ? `${count(more.window.failures)} of ${plural(more.window.calls, 'call', 'calls')}${when}` : when ? 'not known' : 'of the last outcomes';
     const cards = [
-      ['Failing', share(row.failing ?? 0), window],
-      ['Slow', share(row.slow ?? 0), more.window ? `${count(more.window.slow)} of ${count(more.window.calls)}` : 'no window'],
+      ['Failing', failing(row), window],
+      ['Slow', share(row.slow ?? 0), more.window ? `${count(more.window.slow)} of ${count(more.window.calls)}${when}` : 'no window'],
       ['Evidence', share(more.suspicion), 'of what trips it'],
       ['Calls a second', rate(row.calls ?? 0), plural(row.instances ?? 0, 'instance', 'instances')],
       ['Retry budget', `${count(row.left)} of ${count(row.allowed)}`, `${count(more.retries)} used, ${count(more.first_attempts)} first attempts in ${span(more.budget_ttl_ms)}`],

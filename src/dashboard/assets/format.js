@@ -34,4 +34,7 @@ const few = new Intl.NumberFormat('en', {maximumSignificantDigits: 3});
 export const count = (number) => whole.format(number);
 export const rate = (number) => (number ? few.format(number) : '0');
 export const share = (part) => (part === 0 ? '0 %' : part < 0.001 ? '< 0.1 %' : `${few.format(part * 100)} %`);
+// While a breaker is not closed, the shares are those of the calls that opened it.
+export const ofTrip = (row) => ['open', 'half-open'].includes(row.shadow ?? row.state);
+export const failing = (row) => (ofTrip(row) && !row.failing && !row.slow ? '–' : share(row.failing ?? 0));
 export const plural = (number, one, many) => `${count(number)} ${number === 1 ? one : many}`;

@@ -1,7 +1,7 @@
 // All dependencies of a namespace: what is wrong on top, search, filters, and what happened.
 
 import {el, pill, shape, write} from './elements.js';
-import {age, at, count, left, plural, rate, share} from './format.js';
+import {age, at, count, failing, left, ofTrip, plural, rate, share} from './format.js';
 import {Grid} from './grid.js';
 import {go} from './page.js';
 
@@ -68,7 +68,8 @@ const COLUMNS = [
     key: 'failing', title: 'Failing', class: 'failing number', by: (row) => row.failing ?? 0, down: true,
     make(cell) { lines(cell); cell.append(el('span', {class: 'bar', 'aria-hidden': 'true'}, el('span', {}))); },
     fill(cell, row) {
-      put(cell, share(row.failing ?? 0), row.slow ? `${share(row.slow)} slow` : '');
+      const notes = [row.slow ? `${share(row.slow)} slow` : '', ofTrip(row) ? 'at the trip' : ''];
+      put(cell, failing(row), notes.filter(Boolean).join(', '));
       cell.children[2].firstChild.style.transform = `scaleX(${row.failing ?? 0})`;
     },
   },
@@ -87,9 +88,24 @@ const COLUMNS = [
 ];
 
 const address = (name) => {
-  const query = new URLSearchParams({namespace: place().namespace, dependency: name});
+  const query = new URLSearchParams({namespace: place().namespace, ...(name ? {dependency: name} : {})});
   return `/dashboard/?${query}`;
 };
+
+// What an address says that is none of what it may say; the rest of it holds.
+function unknown(query) {
+  const wrong = [];
+  const say = (field, value, allowed) => wrong.push(`${field}: ${JSON.stringify(value.slice(0, 60))} is not allowed; ${allowed.join(', ')}.`);
+  for (const state of (query.get('states') ?? '').split(',')) {
+    if (state && !STATES.includes(state)) say('states', state, STATES);
+  }
+  const keys = COLUMNS.map((column) => column.key);
+  const sort = query.get('sort');
+  if (sort !== null && !keys.includes(sort)) say('sort', sort, keys);
+  const down = query.get('down');
+  if (down !== null && !['0', '1'].includes(down)) say('down', down, ['0', '1']);
+  return wrong;
+}
 
 const place = () => ({namespace: new URLSearchParams(location.search).get('namespace') || 'default'});
 
@@ -97,6 +113,7 @@ export class List {
   constructor(main, live) {
     this.live = live;
     const query = new URLSearchParams(location.search);
+    const wrong = unknown(query);
     this.text = query.get('search') ?? '';
     this.states = new Set((query.get('states') ?? '').split(',').filter((state) => STATES.includes(state)));
     const key = COLUMNS.some((column) => column.key === query.get('sort')) ? query.get('sort') : 'state';
@@ -114,13 +131,14 @@ export class List {
       COLUMNS.map((column) => el('option', {value: column.key}, column.title)));
     this.sorter.value = key;
     this.chips = new Map(STATES.map((state) => [state, el('button', {
-      type: 'button', class: 'chip', 'data-state': state, 'aria-pressed': this.states.has(state), onclick: () => this.#toggle(state),
+      type: 'button', class: 'chip', 'data-state': state, 'aria-pressed': `${this.states.has(state)}`, onclick: () => this.#toggle(state),
     }, shape(state), `${state} `, el('b', {}, '0'))]));
     this.found = el('p', {class: 'found', id: 'found'});
     this.happened = el('ol', {class: 'happened'});
     this.nothing = el('p', {class: 'empty', hidden: true});
     main.append(
       el('h1', {class: 'unseen'}, 'Dependencies'),
+      ...(wrong.length ? [el('ul', {class: 'notices', role: 'alert', id: 'wrong'}, wrong.map((text) => el('li', {}, text)), el('li', {}, 'All else in the address holds. ', el('a', {href: address('')}, 'Show all dependencies')))] : []),
       el('div', {class: 'tools'},
         el('div', {class: 'chips', role: 'group', 'aria-label': 'Filter by state'}, [...this.chips.values()]),
         this.search,

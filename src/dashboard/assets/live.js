@@ -56,9 +56,21 @@ export class Live extends EventTarget {
       // The browser comes back by itself, unless it was answered with a refusal.
       if (source.readyState !== EventSource.CLOSED || this.source !== source) return;
       this.close();
-      this.#tell('refused');
       this.again = setTimeout(() => this.#open(), BACK_AFTER * (1 + Math.random()));
+      this.#refused(`/dashboard/stream?${query}`);
     });
+  }
+
+  // A stream does not say why it was refused; the same question without one does.
+  async #refused(path) {
+    const left = new AbortController();
+    const why = await fetch(path, {signal: left.signal}).then(async (answer) => {
+      if (answer.ok) return {};
+      const body = await answer.json().catch(() => ({}));
+      return {status: answer.status, problem: body.problem};
+    }).catch(() => ({}));
+    left.abort();
+    this.#tell('refused', why);
   }
 
   // Until something is shown again.

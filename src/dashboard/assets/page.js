@@ -155,9 +155,27 @@ async function begin() {
   fillNamespaces();
 }
 
-live.addEventListener('refused', async () => {
+// What the address asks for is no name, or there is no such namespace: asking again would not help.
+function showProblem(problem) {
+  view?.end();
+  view = null;
+  live.stop();
+  stale.hidden = true;
+  document.body.classList.remove('is-stale');
+  pulse.dataset.state = 'waiting';
+  write(pulseText, 'nothing to show');
+  main.replaceChildren(
+    el('h1', {}, 'This cannot be shown'),
+    el('p', {class: 'empty', role: 'alert', id: 'problem'}, problem),
+    el('p', {}, el('a', {href: '/dashboard/'}, 'All dependencies of the namespace default')));
+  document.title = 'holdoff';
+}
+
+live.addEventListener('refused', async ({detail}) => {
   const who = await me().catch(() => null);
-  if (who && !who.known && view) begin();
+  if (!view) return;
+  if (who && !who.known) begin();
+  else if ([400, 404].includes(detail.status) && detail.problem) showProblem(detail.problem);
 });
 
 begin();
