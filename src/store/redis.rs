@@ -46,6 +46,7 @@ pub use self::{
     board::{Board, Enrolled, Put, Swapped},
 };
 use self::{
+    asking::patiently,
     board::News,
     count::Count,
     counted::{Counted, Counts},
@@ -264,10 +265,9 @@ impl RedisStore {
             news: News::default(),
             policies: OnceLock::new(),
         };
-        let first = shared.look_at_clock().await;
+        let first = patiently(|| Box::pin(shared.look_at_clock())).await;
         shared.was_empty = !first.map_err(|error| format!("the store {source}: {error}"))?;
-        shared
-            .show_oneself(By::Question)
+        patiently(|| Box::pin(shared.show_oneself(By::Question)))
             .await
             .map_err(|error| format!("the store {source}: {error}"))?;
         let shared = Arc::new(shared);
@@ -275,7 +275,8 @@ impl RedisStore {
         let heard = feed::follow(&shared, source.clone()).await;
         heard.map_err(failed)?;
         // Followed first: what is put from here on is told.
-        let put = Board::of(&shared).policies().await;
+        let board = Board::of(&shared);
+        let put = patiently(|| Box::pin(board.policies())).await;
         let put = put.map_err(|error| format!("the store {source}: {error}"))?;
         let _ = shared.policies.set(put);
         Ok(Self { shared })

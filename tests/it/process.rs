@@ -75,13 +75,15 @@ impl Running {
     }
 
     pub fn of(mut command: Command) -> Self {
+        let log = tempfile::NamedTempFile::new().unwrap();
         let mut child = command
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(log.reopen().unwrap())
             .spawn()
             .unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
-        let address = said(&mut out, LISTENS, String::new);
+        let logged = || std::fs::read_to_string(log.path()).unwrap();
+        let address = said(&mut out, LISTENS, logged);
         let url = format!("http://{address}");
         Self { child, url }
     }

@@ -1,11 +1,33 @@
 //! One command to the store, as long as its guard allows: whoever asks waits for so long at most, and
 //! what came of it is counted.
 
+use std::{pin::Pin, time::Duration};
+
 use super::{
     Act, By, Call, Counted, Ended, Guard, NOT_ASKED, Pass, Reply, SHARD_KEPT, SHARDS, Shared,
     StoreError, Tells, Version, keys::Place, millis, script,
 };
 use crate::permit::DependencyId;
+
+const START_TRIES: u32 = 3;
+const START_AGAIN_AFTER: Duration = Duration::from_millis(300);
+
+type Asked<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Asks at the start, when nothing can be decided alone yet: a store that is slow for a moment is
+/// asked again, as often as its guard allows.
+///
+/// # Errors
+/// Of the last try.
+pub async fn patiently<'a, T>(asks: impl Fn() -> Asked<'a, T>) -> Result<T, StoreError> {
+    for _ in 1..START_TRIES {
+        if let Ok(answer) = asks().await {
+            return Ok(answer);
+        }
+        tokio::time::sleep(START_AGAIN_AFTER).await;
+    }
+    asks().await
+}
 
 impl Shared {
     pub fn is_away(&self) -> bool {
