@@ -78,7 +78,6 @@ const PROTECTED: Duration = Duration::from_secs(7 * 86_400);
 const SHARD_KEPT: Duration = Duration::from_secs(30 * 86_400);
 /// Report numbers of an instance that is silent.
 const SEQUENCE_KEPT: Duration = Duration::from_secs(3_600);
-
 /// Numbers of reports that wait for the store; the others are known here alone.
 const UNSENT_MAX: usize = 4_096;
 
@@ -122,6 +121,8 @@ struct Shared {
     guards: Vec<Guard>,
     /// Replicas that are there, this one included; 0: not known yet.
     replicas: AtomicU32,
+    /// Before this, by the own clock, they may be more than the store has counted.
+    recounts_from: AtomicU64,
     /// Every name that the store had was loaded; later ones are told.
     knows_names: AtomicBool,
     /// Of all that was heard of: a name that begins here goes on above it.
@@ -246,6 +247,7 @@ impl RedisStore {
                 false => vec![Guard::new(Triers::Keeper, unit, now)],
             },
             replicas: AtomicU32::new(0),
+            recounts_from: AtomicU64::new(0),
             knows_names: AtomicBool::new(false),
             highest_epoch: AtomicU64::new(0),
             unsent: Mutex::default(),
@@ -400,7 +402,7 @@ impl Store for RedisStore {
     }
 
     async fn confirm(&self) -> Result<(), StoreError> {
-        self.shared.show_oneself(By::Question).await
+        self.shared.show_oneself(By::Question).await.map(drop)
     }
 
     fn remembers(&self) -> bool {

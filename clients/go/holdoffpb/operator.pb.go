@@ -462,10 +462,12 @@ type Dependency struct {
 	FirstAttempts uint64 `protobuf:"varint,13,opt,name=first_attempts,json=firstAttempts,proto3" json:"first_attempts,omitempty"`
 	// Retries granted over the budget's window.
 	Retries uint64 `protobuf:"varint,14,opt,name=retries,proto3" json:"retries,omitempty"`
-	// Of the calls in the breaker's window, or of the last sixteen or so where the detector
-	// has none, the share that failed, 0 to 1; 0 with none.
+	// The share of the calls that failed, 0 to 1; 0 with none. While the breaker is closed: of
+	// those in its window, or of the last sixteen or so where the detector has none. While it is
+	// open or half-open, in shadow mode too: of those that opened it; 0 where this replica was not
+	// told of them.
 	FailureRatio float64 `protobuf:"fixed64,15,opt,name=failure_ratio,json=failureRatio,proto3" json:"failure_ratio,omitempty"`
-	// Of the calls in the breaker's window the share that was slow, 0 to 1; 0 with none.
+	// Of the same calls the share that was slow, 0 to 1; 0 with none, and without a window.
 	SlowRatio float64 `protobuf:"fixed64,16,opt,name=slow_ratio,json=slowRatio,proto3" json:"slow_ratio,omitempty"`
 	// The detector: how much of what a trip needs has been seen, 0 to 1.
 	Suspicion float64 `protobuf:"fixed64,17,opt,name=suspicion,proto3" json:"suspicion,omitempty"`
@@ -480,8 +482,9 @@ type Dependency struct {
 	// Caller instances that were heard of lately, or follow its state: at least so many. Exact
 	// up to about five; those that only report are counted to eleven while nothing fails.
 	ActiveInstances uint32 `protobuf:"varint,22,opt,name=active_instances,json=activeInstances,proto3" json:"active_instances,omitempty"`
-	// First attempts a second, as an average over the budget's window or of the successes of
-	// the last half-minute, whichever is more; 0 where none is known.
+	// First attempts a second over the budget's window, so 0 a window after the last one while the
+	// breaker refuses them. While it is closed, less than one in a window is told from the successes
+	// of the last minutes.
 	CallsPerSecond float64 `protobuf:"fixed64,23,opt,name=calls_per_second,json=callsPerSecond,proto3" json:"calls_per_second,omitempty"`
 	// How long a success usually takes. Absent: not known.
 	UsualLatency *durationpb.Duration `protobuf:"bytes,24,opt,name=usual_latency,json=usualLatency,proto3" json:"usual_latency,omitempty"`

@@ -93,6 +93,8 @@ struct Copy {
     confirmed: Time,
     /// It began here while the store was away, and the store was not asked for it since.
     is_new: bool,
+    /// The store had it and has lost it, and got nothing of it since.
+    is_lost: bool,
     /// What was sent without an answer, and may still arrive.
     sent: Vec<Vec<u8>>,
     /// On the strict path: what has gone on while the store is away.
@@ -362,6 +364,7 @@ impl Desk {
             kept_since: None,
             confirmed,
             is_new: false,
+            is_lost: false,
             sent: Vec::new(),
             alone,
         });

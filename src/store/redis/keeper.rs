@@ -27,6 +27,8 @@ const TRY_EVERY: Duration = Duration::from_millis(50);
 const SWEEP_EVERY: u32 = 5;
 /// A replica that was not seen for so long is not there any more.
 const SEEN_WITHIN: Duration = Duration::from_secs(60);
+/// All who are there show themselves within so long of a return.
+const SHOWN_WITHIN: Nanos = Nanos::from_secs(10);
 const ALIVE_KEPT: Duration = Duration::from_secs(3_600);
 /// The first who return wait for so long at most, each for another time.
 const RETURN_WITHIN: Duration = Duration::from_millis(250);
@@ -56,22 +58,16 @@ pub async fn keep(shared: Weak<Shared>) {
             true => SWEEP_LEASED_EVERY,
             false => SWEEP_EVERY,
         };
-        if round % SWEEP_EVERY == 0 {
-            // As with the clock.
-            let _ = strong.show_oneself(By::Question).await;
+        // As with the clock.
+        if round % SWEEP_EVERY == 0 && strong.show_oneself(By::Question).await == Ok(Seen::Anew) {
+            strong.counts.add_many(Counted::Keep, 2);
+            strong.keep_key().await;
+            strong.bring_back(Seen::Anew).await;
         }
         if round % sweep_every == 0 {
             swept = strong.sweep(swept).await;
             strong.counts.add_many(Counted::Keep, 2);
-            let key = permit_key(&strong.link, &strong.keys, strong.permit_key);
-            match tokio::time::timeout(LOOK_EVERY, key).await {
-                Ok(Ok(key)) if key != strong.permit_key => tracing::error!(
-                    "the store has the permit key of another fleet: it was emptied and taken by \
-                     others while this replica was away; restart this replica"
-                ),
-                // What fails is done again with the next sweep.
-                Ok(_) | Err(_) => {}
-            }
+            strong.keep_key().await;
         }
         if round % CLAIM_EVERY == CLAIM_EVERY - 1 {
             strong.keep_number().await;
@@ -89,7 +85,7 @@ pub async fn keep(shared: Weak<Shared>) {
 /// Where the store is away, waits until it is back and has what was decided meanwhile. False: the
 /// store is no longer used.
 async fn stay_with(shared: &Weak<Shared>) -> bool {
-    let mut was_away = false;
+    let (mut was_away, mut seen) = (false, Seen::Before);
     loop {
         let Some(strong) = shared.upgrade() else {
             return false;
@@ -99,17 +95,29 @@ async fn stay_with(shared: &Weak<Shared>) -> bool {
                 tokio::time::sleep(RETURN_WITHIN.mul_f64(strong.unit)).await;
                 // Time has passed; what waits is told by it.
                 let _ = strong.look_at_clock().await;
-                strong.bring_back().await;
+                strong.bring_back(seen).await;
             }
             return true;
         }
         was_away = true;
         // What fails is tried again at the guard's next time.
-        let _ = strong.show_oneself(By::Keeper).await;
+        if strong.show_oneself(By::Keeper).await == Ok(Seen::Anew) {
+            seen = Seen::Anew;
+            // Before one that starts makes another.
+            strong.keep_key().await;
+        }
         strong.try_shards().await;
         drop(strong);
         tokio::time::sleep(TRY_EVERY).await;
     }
+}
+
+/// Whether the store knew this replica when it showed itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Before,
+    /// At the start; later it says that the store has lost what it had.
+    Anew,
 }
 
 impl Shared {
@@ -151,7 +159,7 @@ impl Shared {
     ///
     /// # Errors
     /// The store does not answer, or takes no writes.
-    pub async fn show_oneself(&self, by: By) -> Result<(), StoreError> {
+    pub async fn show_oneself(&self, by: By) -> Result<Seen, StoreError> {
         let (key, now) = (self.keys.alive(), self.clock.now().0 / 1_000_000);
         let since = now.saturating_sub(millis(SEEN_WITHIN));
         let mut show = ::redis::cmd("ZADD");
@@ -162,19 +170,52 @@ impl Shared {
         keep.arg(&key).arg(millis(ALIVE_KEPT));
         let asked = async {
             self.counts.add_many(Counted::Keep, 4);
-            self.link.command::<i64>(&show).await?;
+            let added = self.link.command::<i64>(&show).await?;
             self.link.command::<i64>(&keep).await?;
-            self.link.command::<u32>(&count).await
+            let replicas = self.link.command::<u32>(&count).await?;
+            Ok((added, replicas))
         };
         let guard = self.guard(0);
-        let replicas = self.guarded(guard, by, Ended::Answered, asked).await?;
-        self.replicas.store(replicas, Ordering::Relaxed);
+        let (added, replicas) = self.guarded(guard, by, Ended::Answered, asked).await?;
+        let seen = match added {
+            0 => Seen::Before,
+            _ => Seen::Anew,
+        };
+        self.note_replicas(replicas, by, seen);
         let mut forget = ::redis::cmd("ZREMRANGEBYSCORE");
         forget.arg(&key).arg("-inf").arg(since);
         // Who is gone is not counted anyway.
         let forgotten = self.link.command::<i64>(&forget);
         let _ = tokio::time::timeout(self.timing.answer_within, forgotten).await;
-        Ok(())
+        Ok(seen)
+    }
+
+    /// Where the store was away or has lost who is there, the others show themselves in the next
+    /// seconds: until then there are as many as before, or one that is alone again would take the
+    /// parts of all.
+    fn note_replicas(&self, counted: u32, by: By, seen: Seen) {
+        let now = self.clock.own();
+        if by == By::Keeper || seen == Seen::Anew {
+            self.recounts_from
+                .store((now + SHOWN_WITHIN).0, Ordering::Relaxed);
+        }
+        match now.0 < self.recounts_from.load(Ordering::Relaxed) {
+            true => self.replicas.fetch_max(counted, Ordering::Relaxed),
+            false => self.replicas.swap(counted, Ordering::Relaxed),
+        };
+    }
+
+    /// Puts the key of permits where the store has lost it, and renews it.
+    async fn keep_key(&self) {
+        let key = permit_key(&self.link, &self.keys, self.permit_key);
+        match tokio::time::timeout(LOOK_EVERY, key).await {
+            Ok(Ok(key)) if key != self.permit_key => tracing::error!(
+                "the store has the permit key of another fleet: it was emptied and taken by \
+                 others while this replica was away; restart this replica"
+            ),
+            // What fails is done again with the next sweep.
+            Ok(_) | Err(_) => {}
+        }
     }
 
     /// Of the shards of a cluster some may be away that nobody asks.
@@ -196,7 +237,8 @@ impl Shared {
 
     /// Looks at all records again, and takes what was decided alone into the store: one after the
     /// other, and each replica in another order.
-    async fn bring_back(self: &Arc<Self>) {
+    async fn bring_back(self: &Arc<Self>, seen: Seen) {
+        let looks_at_all = self.is_leased() || seen == Seen::Anew;
         let unsent = std::mem::take(&mut *locked(&self.unsent));
         for number in unsent {
             // Where it fails again, it is known here.
@@ -213,19 +255,23 @@ impl Shared {
             let was_alone = {
                 let desk = self.desk(id);
                 let mut at = locked(&desk);
-                if self.is_leased() {
-                    // What others told meanwhile is lost.
+                if looks_at_all {
+                    // What others told meanwhile is lost, or the record is.
                     at.doubt();
                 }
                 at.is_alone()
             };
-            if was_alone || self.is_leased() {
+            if was_alone || looks_at_all {
                 self.load(id).await;
             }
             if was_alone {
                 // What the store has is known now, and is built on.
                 self.load(id).await;
             }
+            let desk = self.desk(id);
+            let mut at = locked(&desk);
+            at.put_back(self.clock.now());
+            self.dispatch(id, &desk, &mut at);
         }
     }
 

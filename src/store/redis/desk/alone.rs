@@ -51,6 +51,7 @@ impl Desk {
             kept_since: None,
             confirmed: Time::ORIGIN,
             is_new: true,
+            is_lost: false,
             sent: Vec::new(),
             alone: None,
         });

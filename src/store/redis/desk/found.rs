@@ -3,7 +3,7 @@
 
 use holdoff_decision::{Nanos, Time};
 
-use super::{Desk, Known, Path, looks_the_same};
+use super::{Desk, Draft, Known, Path, looks_the_same};
 use crate::store::{Slot, StoreError, stored};
 
 /// A record that was used so lately was not dropped by anybody: the store has lost it.
@@ -17,8 +17,9 @@ impl Desk {
             if stored::is_protected(record, now)
                 || stored::is_fresh(record, NOT_DROPPED_WITHIN, now)
             {
-                copy.version = None;
-                copy.is_doubtful = false;
+                // What began here while the store was away was never there.
+                copy.is_lost = !copy.is_new;
+                (copy.version, copy.is_doubtful) = (None, false);
                 return;
             }
         }
@@ -39,15 +40,55 @@ impl Desk {
         {
             // Versions only rise: the store has lost what it had acknowledged, and this copy has
             // not.
-            copy.version = Some(version);
-            copy.is_doubtful = false;
+            self.keep_over(version);
             return Ok(());
         }
         let slot = stored::read(&bytes).map_err(|corrupt| {
             StoreError::Unavailable(format!("a record in it cannot be read: {corrupt}"))
         })?;
+        if self.outranks(&slot) {
+            self.keep_over(version);
+            return Ok(());
+        }
         self.take_theirs(slot, version, bytes, now);
         Ok(())
+    }
+
+    /// Whether the store has lost this copy, and another replica that did not know it has begun
+    /// `theirs` anew.
+    pub(super) fn outranks(&self, theirs: &Slot) -> bool {
+        let ours = match &self.known {
+            Known::Held(copy) if copy.is_lost => &copy.slot,
+            Known::Held(_) | Known::Nothing | Known::Absent { .. } => return false,
+        };
+        ours.record.breaker.epoch > theirs.record.breaker.epoch
+    }
+
+    /// This copy takes the place of what the store has at `version`, with its next swap.
+    pub(super) fn keep_over(&mut self, version: Box<str>) {
+        if let Known::Held(copy) = &mut self.known {
+            copy.version = Some(version);
+            // The store has other bytes, so they are sent also where nothing is changed.
+            copy.bytes.clear();
+            (copy.is_doubtful, copy.is_lost) = (false, true);
+        }
+    }
+
+    /// Drafts what the store has lost and nobody may do without: what is open, held or overridden
+    /// must hold also at a replica that never knew it.
+    pub fn put_back(&mut self, now: Time) {
+        if self.is_idle()
+            && let Known::Held(copy) = &self.known
+            && copy.is_lost
+            && !copy.is_doubtful
+            && stored::is_protected(&copy.slot.record, now)
+        {
+            self.draft = Some(Draft {
+                slot: Some(Box::new(copy.slot.copy())),
+                waiting: Vec::new(),
+                rejoins: None,
+            });
+        }
     }
 
     /// What another replica has made of a record.

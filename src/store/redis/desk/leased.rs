@@ -166,6 +166,11 @@ impl Desk {
         }
         // What cannot be read is told to whoever asks next.
         if let Ok(slot) = stored::read(bytes) {
+            if self.outranks(&slot) {
+                self.keep_over(version.into());
+                self.put_back(now);
+                return;
+            }
             // It was built on what is old now.
             for waiting in self
                 .draft
@@ -198,7 +203,7 @@ impl Desk {
             copy.slot.beside.get_or_insert_default().checks = checks;
         }
         (copy.version, copy.bytes, copy.is_doubtful) = (version, bytes, false);
-        copy.is_new = false;
+        (copy.is_new, copy.is_lost) = (false, false);
         copy.sent.clear();
     }
 

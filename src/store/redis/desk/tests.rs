@@ -191,6 +191,53 @@ fn an_older_version_means_that_the_store_has_lost_writes_and_the_copy_has_not() 
     assert_eq!((trips(&desk), desk.version()), (1, version("10")));
 }
 
+/// The store was emptied, and a replica that never knew the record was asked first.
+#[test]
+fn what_is_overridden_is_put_over_what_a_replica_that_did_not_know_it_has_begun_anew() {
+    let theirs = bytes_of(&make(0).unwrap());
+    let begun = |version: &str| Outcome::Other {
+        version: version.into(),
+        bytes: theirs.clone(),
+    };
+    for is_found_empty in [true, false] {
+        let mut desk = held("10");
+        let hold = |slot: &mut Slot| {
+            slot.record.hold_until(Time::MAX);
+            slot.record.breaker.epoch += 1;
+        };
+        desk.join(make, hold).unwrap();
+        desk.depart(LIFETIMES, NOW).unwrap();
+        desk.land(Ok(Outcome::Done(version("11"))), NOW);
+        desk.put_back(NOW);
+        assert!(desk.is_idle(), "the store has it");
+
+        desk.doubt();
+        desk.join(make, |_| ()).unwrap();
+        assert_eq!(desk.depart(LIFETIMES, NOW).unwrap().act, Act::Look);
+        let expected = match is_found_empty {
+            true => {
+                desk.land(Ok(Outcome::Absent { highest_epoch: 0 }), NOW);
+                desk.put_back(NOW);
+                let put = desk.depart(LIFETIMES, NOW).unwrap();
+                assert_eq!((put.expected, put.epoch), (None, 2));
+                desk.land(Ok(begun("12")), NOW);
+                "12"
+            }
+            false => {
+                desk.land(Ok(begun("1")), NOW);
+                "1"
+            }
+        };
+        desk.put_back(NOW);
+        let put = desk.depart(LIFETIMES, NOW).unwrap();
+        assert_eq!((put.expected, put.epoch), (version(expected), 2));
+        assert!(matches!(put.act, Act::Put { .. }), "{:?}", put.act);
+        desk.land(Ok(Outcome::Done(version("13"))), NOW);
+        desk.put_back(NOW);
+        assert!(desk.is_idle());
+    }
+}
+
 #[test]
 fn what_a_caller_changed_that_has_gone_is_told_with_the_next() {
     let mut desk = held("10");

@@ -176,15 +176,17 @@ export type Dependency = Message<"holdoff.v1.Dependency"> & {
   retries: bigint;
 
   /**
-   * Of the calls in the breaker's window, or of the last sixteen or so where the detector
-   * has none, the share that failed, 0 to 1; 0 with none.
+   * The share of the calls that failed, 0 to 1; 0 with none. While the breaker is closed: of
+   * those in its window, or of the last sixteen or so where the detector has none. While it is
+   * open or half-open, in shadow mode too: of those that opened it; 0 where this replica was not
+   * told of them.
    *
    * @generated from field: double failure_ratio = 15;
    */
   failureRatio: number;
 
   /**
-   * Of the calls in the breaker's window the share that was slow, 0 to 1; 0 with none.
+   * Of the same calls the share that was slow, 0 to 1; 0 with none, and without a window.
    *
    * @generated from field: double slow_ratio = 16;
    */
@@ -234,8 +236,9 @@ export type Dependency = Message<"holdoff.v1.Dependency"> & {
   activeInstances: number;
 
   /**
-   * First attempts a second, as an average over the budget's window or of the successes of
-   * the last half-minute, whichever is more; 0 where none is known.
+   * First attempts a second over the budget's window, so 0 a window after the last one while the
+   * breaker refuses them. While it is closed, less than one in a window is told from the successes
+   * of the last minutes.
    *
    * @generated from field: double calls_per_second = 23;
    */
