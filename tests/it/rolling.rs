@@ -277,11 +277,18 @@ impl Load {
                 .follow(["payments"])
                 .build()
                 .unwrap();
-            load.clients.push(client.clone());
-            let (ended, made) = (Arc::clone(&load.ended), Arc::clone(&load.made));
-            load.calling.push(tokio::spawn(call(client, ended, made)));
+            load.clients.push(client);
         }
         load
+    }
+
+    /// Not before they know the policy: until then each goes by its own.
+    fn call(&mut self) {
+        for client in &self.clients {
+            let (ended, made) = (Arc::clone(&self.ended), Arc::clone(&self.made));
+            let calls = call(client.clone(), ended, made);
+            self.calling.push(tokio::spawn(calls));
+        }
     }
 
     fn connections(&self) -> Vec<u64> {
@@ -336,11 +343,12 @@ async fn replicas_are_restarted_in_turn_and_no_call_fails() {
     let start = |listen: &str| Process::start(&server.url(), listen, policies.path(), "strict");
     let mut replicas: Vec<Process> = (0..REPLICAS).map(|_| start("127.0.0.1:0")).collect();
     let endpoints: Vec<String> = replicas.iter().map(Process::url).collect();
-    let load = Load::begin(&endpoints);
+    let mut load = Load::begin(&endpoints);
     for client in &load.clients {
         let connects = async || client.connect(Duration::from_secs(1)).await;
         until("it connects", connects).await;
     }
+    load.call();
     pause(500).await;
 
     let begun = Instant::now();
