@@ -269,9 +269,8 @@ impl RedisStore {
         };
         let first = patiently(|| Box::pin(shared.look_at_clock())).await;
         shared.was_empty = !first.map_err(|error| format!("the store {source}: {error}"))?;
-        patiently(|| Box::pin(shared.show_oneself(By::Question)))
-            .await
-            .map_err(|error| format!("the store {source}: {error}"))?;
+        let shown = patiently(|| Box::pin(shared.show_oneself(By::Question))).await;
+        shown.map_err(|error| format!("the store {source}: {error}"))?;
         let shared = Arc::new(shared);
         tokio::spawn(keeper::keep(Arc::downgrade(&shared)));
         let heard = feed::follow(&shared, source.clone()).await;

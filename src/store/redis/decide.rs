@@ -1,7 +1,10 @@
 //! One question to the shared store: in place where this replica may answer it alone, with the
 //! next swap where not.
 
-use std::sync::{Arc, Mutex, atomic::Ordering};
+use std::{
+    sync::{Arc, Mutex, atomic::Ordering},
+    time::Duration,
+};
 
 use holdoff_decision::{Nanos, Reach, Time, alone::Terms, breaker::Phase};
 use tokio::time::Instant;
@@ -15,6 +18,9 @@ use crate::{
     permit::DependencyId,
     store::{Name, Notes, Seed, Slot, StoreError},
 };
+
+/// Between two looks at a desk whose store is away and where others wait for it still.
+const LANDS_SOON: Duration = Duration::from_millis(1);
 
 /// How a question goes on.
 enum Way<R> {
@@ -84,18 +90,13 @@ impl RedisStore {
                 (Ok(Landing::Swapped | Landing::Again), _) => {}
                 (Ok(Landing::Failed(error) | Landing::Doubtful(error)), _) => {
                     been.doubted |= is_doubted;
-                    let mut at = locked(&desk);
-                    self.begin_here(id, &mut at, &mut maker, &reach)?;
-                    let may = at.slot().is_some_and(|slot| reach(slot) != Reach::Store);
-                    if !may {
-                        return Err(error);
-                    }
-                    let how = self.shared.alone(id, been.doubted);
-                    if let Some(result) = at.apply_alone(how, &mut rule) {
-                        self.shared.tell_news(id, &mut at);
+                    if let Some(result) =
+                        self.go_alone(id, &desk, &mut maker, &reach, &mut rule, been, error)?
+                    {
                         return Ok(result);
                     }
                     // Somebody else is on the way; it lands soon.
+                    tokio::time::sleep(LANDS_SOON).await;
                 }
                 (Err(_), _) => {
                     let stopped = "this replica is stopping".to_owned();
@@ -105,6 +106,34 @@ impl RedisStore {
         }
         let lost = format!("others were faster {TRIES} times");
         Err(StoreError::Unavailable(lost))
+    }
+
+    /// Alone, since the store does not answer. `None`: something is on its way at the desk.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "they are one question, taken apart"
+    )]
+    fn go_alone<R>(
+        &self,
+        id: DependencyId,
+        desk: &Mutex<Desk>,
+        maker: &mut Maker<'_, impl FnOnce(u64) -> Result<Seed, StoreError>>,
+        reach: &impl Fn(&Slot) -> Reach,
+        rule: &mut impl FnMut(&mut Slot) -> R,
+        been: Been,
+        error: StoreError,
+    ) -> Result<Option<R>, StoreError> {
+        let mut at = locked(desk);
+        self.begin_here(id, &mut at, maker, reach)?;
+        if !at.slot().is_some_and(|slot| reach(slot) != Reach::Store) {
+            return Err(error);
+        }
+        let how = self.shared.alone(id, been.doubted);
+        let result = at.apply_alone(how, rule);
+        if result.is_some() {
+            self.shared.tell_news(id, &mut at);
+        }
+        Ok(result)
     }
 
     /// Most questions: nobody else has to agree, and nothing is on its way.
