@@ -138,7 +138,7 @@ export class List {
     this.nothing = el('p', {class: 'empty', hidden: true});
     main.append(
       el('h1', {class: 'unseen'}, 'Dependencies'),
-      ...(wrong.length ? [el('ul', {class: 'notices', role: 'alert', id: 'wrong'}, wrong.map((text) => el('li', {}, text)), el('li', {}, 'All else in the address holds. ', el('a', {href: address('')}, 'Show all dependencies')))] : []),
+      ...(wrong.length ? [el('div', {role: 'alert', id: 'wrong'}, el('ul', {class: 'notices'}, wrong.map((text) => el('li', {}, text)), el('li', {}, 'All else in the address holds. ', el('a', {href: address('')}, 'Show all dependencies'))))] : []),
       el('div', {class: 'tools'},
         el('div', {class: 'chips', role: 'group', 'aria-label': 'Filter by state'}, [...this.chips.values()]),
         this.search,
