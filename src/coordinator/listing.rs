@@ -218,7 +218,8 @@ impl<S: Store> Coordinator<S> {
                 followers: self.watchers.followers(self.id(key)),
                 ..shown
             }),
-            Err(_) => self.show_named(key, &context),
+            Err(StoreError::Unknown) => self.show_named(key, &context),
+            Err(refused) => Err(Refusal::Store(refused)),
         }
     }
 

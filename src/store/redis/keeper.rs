@@ -58,8 +58,13 @@ pub async fn keep(shared: Weak<Shared>) {
             true => SWEEP_LEASED_EVERY,
             false => SWEEP_EVERY,
         };
-        // As with the clock.
-        if round % SWEEP_EVERY == 0 && strong.show_oneself(By::Question).await == Ok(Seen::Anew) {
+        // A clock that nobody keeps any more was lost, with all else.
+        let seen = match round % SWEEP_EVERY == 0 || looked == Ok(false) {
+            // As with the clock.
+            true => strong.show_oneself(By::Question).await,
+            false => Ok(Seen::Before),
+        };
+        if seen == Ok(Seen::Anew) {
             strong.counts.add_many(Counted::Keep, 2);
             strong.keep_key().await;
             strong.bring_back(Seen::Anew).await;
