@@ -13,7 +13,7 @@ use holdoff_decision::{
     Ask, Question, Reported, Tally, Time,
     breaker::{Breaker, Cause, Phase, Verdict},
     permit::Outcome,
-    policy::{self, Detect, Mode},
+    policy::{Detect, Mode},
     window::{Counts, Reached},
 };
 
@@ -44,7 +44,7 @@ pub(super) fn note_outcome(slot: &mut Slot, outcome: &Outcome, told: Reported, n
 /// Notes what one instance has counted, if it counted.
 pub(super) fn note_tally(slot: &mut Slot, tally: &Tally, told: Reported, now: Time) {
     if told == Reported::Ok {
-        let ended = counts(&slot.policy.breaker, tally);
+        let ended = tally.counts(&slot.policy.breaker);
         note(slot, ended, now);
     }
 }
@@ -127,26 +127,5 @@ fn of_cause(cause: Cause) -> Option<Counts> {
         | Cause::OverrideExpired
         | Cause::Reset
         | Cause::Restored => None,
-    }
-}
-
-/// Of a tally what counts for or against the dependency.
-fn counts(policy: &policy::Breaker, tally: &Tally) -> Counts {
-    let counted = |count: u32, counts: bool| if counts { count } else { 0 };
-    let failures = [
-        tally.failures,
-        tally.timeouts,
-        counted(tally.throttled, policy.count_throttled),
-        counted(tally.rejected, policy.count_rejected),
-    ];
-    let failures = failures.into_iter().fold(0, u32::saturating_add);
-    let calls = tally.successes.saturating_add(failures);
-    let slow = tally.slow.min(calls);
-    let slow_successes = slow.saturating_sub(failures).min(tally.successes);
-    let slow_successes = counted(slow_successes, policy.slow_counts_as_failure);
-    Counts {
-        calls,
-        failures: failures.saturating_add(slow_successes),
-        slow,
     }
 }

@@ -145,15 +145,7 @@ fn level(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Share;
-
-    fn policy(ratio: f64, floor_per_second: u64) -> policy::Budget {
-        policy::Budget {
-            ratio: Share::from_ratio(ratio).unwrap(),
-            floor_micros_per_second: floor_per_second * 1_000_000,
-            ..policy::Budget::default()
-        }
-    }
+    use crate::budget::tests::policy;
 
     fn at(ms: u64) -> Time {
         Time(1_000_000_000_000 + ms * 1_000_000)

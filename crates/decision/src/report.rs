@@ -10,6 +10,7 @@ use crate::{
     bytes::fields,
     evidence::Heard,
     permit::{Outcome, OutcomeKind, Permit, Reported},
+    policy,
     record::Context,
     tickets::Ticket,
     window::Counts,
@@ -47,6 +48,31 @@ fields!(Tally {
     ignored,
     latency_sum,
 });
+
+impl Tally {
+    /// What counts for or against the dependency: attempts that ended and say something, those of
+    /// them that failed, and those that were slow.
+    pub fn counts(&self, policy: &policy::Breaker) -> Counts {
+        let counted = |count: u32, counts: bool| if counts { count } else { 0 };
+        let failures = self
+            .failures
+            .saturating_add(self.timeouts)
+            .saturating_add(counted(self.throttled, policy.count_throttled))
+            .saturating_add(counted(self.rejected, policy.count_rejected));
+        let calls = self.successes.saturating_add(failures);
+        let slow = self.slow.min(calls);
+        let slow_successes = slow.saturating_sub(failures).min(self.successes);
+        let failures = match policy.slow_counts_as_failure {
+            true => failures.saturating_add(slow_successes),
+            false => failures,
+        };
+        Counts {
+            calls,
+            failures,
+            slow,
+        }
+    }
+}
 
 /// Who reports that a permit is not used, or that nobody will say how its attempt ended. No
 /// instance: others need not share the evidence with it.
@@ -138,7 +164,7 @@ pub(crate) fn take_tally(
     reporter: u64,
     now: Time,
 ) {
-    let counts = counts(policy, tally);
+    let counts = tally.counts(&policy.breaker);
     let hanging = tally.timeouts.saturating_add(tally.slow);
     let ended = Ended {
         calls: counts.calls,
@@ -175,25 +201,4 @@ fn mean_latency(tally: &Tally) -> Option<Nanos> {
     let ended: u64 = ended.into_iter().map(u64::from).sum();
     let mean = Nanos(tally.latency_sum.0.checked_div(ended)?);
     (!mean.is_zero()).then(|| mean.min(LATENCY_MAX))
-}
-
-fn counts(policy: &Policy, tally: &Tally) -> Counts {
-    let counted = |count: u32, counts: bool| if counts { count } else { 0 };
-    let failures = tally
-        .failures
-        .saturating_add(tally.timeouts)
-        .saturating_add(counted(tally.throttled, policy.breaker.count_throttled))
-        .saturating_add(counted(tally.rejected, policy.breaker.count_rejected));
-    let calls = tally.successes.saturating_add(failures);
-    let slow = tally.slow.min(calls);
-    let slow_successes = slow.saturating_sub(failures).min(tally.successes);
-    let failures = match policy.breaker.slow_counts_as_failure {
-        true => failures.saturating_add(slow_successes),
-        false => failures,
-    };
-    Counts {
-        calls,
-        failures,
-        slow,
-    }
 }
