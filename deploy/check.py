@@ -30,11 +30,14 @@ def get(url, **query):
 
 
 def ask(prometheus, expression):
-    """The result of a query; what does not parse is an error with Prometheus's own words."""
+    """The result of a query; what it refuses is an error with Prometheus's own words."""
     try:
         answer = json.loads(get(prometheus + "/api/v1/query", query=expression))
     except urllib.error.HTTPError as error:
-        raise SystemExit(f"{expression}\n  {json.load(error)['error']}") from error
+        # 503 is no verdict on the query: it is still reading its log.
+        if error.code >= 500:
+            raise
+        raise SystemExit(f"{expression}\n  {error.read().decode()}") from error
     return answer["data"]["result"]
 
 
@@ -44,12 +47,13 @@ def until(what, done):
     for _ in range(WITHIN_SECONDS * 5):
         try:
             last = done()
-        except (urllib.error.URLError, ConnectionError):
-            last = None
+            why = ""
+        except OSError as error:  # refused, reset, too slow, or not ready (503)
+            last, why = None, f" ({error})"
         if last:
             return last
         time.sleep(0.2)
-    raise SystemExit(f"not within {WITHIN_SECONDS} s: {what}")
+    raise SystemExit(f"not within {WITHIN_SECONDS} s: {what}{why}")
 
 
 def queries_of(board):
