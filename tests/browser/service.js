@@ -1,7 +1,7 @@
 // The built service, driven as its clients drive it: a process, its gRPC port, its pages.
 
 import {spawn} from 'node:child_process';
-import {mkdtempSync, writeFileSync} from 'node:fs';
+import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import path from 'node:path';
 import {createInterface} from 'node:readline';
@@ -20,9 +20,16 @@ const called = (client, method, metadata) => (request) => new Promise((done, fai
   client[method](request, metadata, {deadline: Date.now() + 30000}, (error, answer) => (error ? fail(error) : done(answer)));
 });
 
+// A folder of its own, gone with this process.
+export function scratch() {
+  const folder = mkdtempSync(path.join(tmpdir(), 'holdoff-browser-'));
+  process.on('exit', () => rmSync(folder, {recursive: true, force: true}));
+  return folder;
+}
+
 export class Service {
   static async start({policies = 'version: 1\n', http = '127.0.0.1:0', listen = '127.0.0.1:0', more = [], tls = null} = {}) {
-    const file = path.join(mkdtempSync(path.join(tmpdir(), 'holdoff-browser-')), 'policies.yaml');
+    const file = path.join(scratch(), 'policies.yaml');
     writeFileSync(file, policies);
     const service = new Service();
     service.file = file;

@@ -3,14 +3,13 @@
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import {chmodSync, mkdtempSync, readFileSync, renameSync, writeFileSync} from 'node:fs';
-import {tmpdir} from 'node:os';
 import path from 'node:path';
 import {after, before, test} from 'node:test';
 import {launch, open, picture} from '../browser.js';
-import {Service, binary} from '../service.js';
+import {Service, binary, scratch} from '../service.js';
 
 let browser;
-const folder = mkdtempSync(path.join(tmpdir(), 'holdoff-browser-tls-'));
+const folder = scratch();
 const at = (name) => path.join(folder, name);
 const tokens = {};
 
