@@ -5,8 +5,9 @@ import (
 )
 
 const (
-	// spread: the return after a loss is drawn from 0 to so long.
-	spread    = 5 * time.Second
+	// spread: the return after a loss is drawn from 0 to so long. With its connecting and asking a client
+	// is back within 5 s of the service.
+	spread    = 4500 * time.Millisecond
 	spreadMax = 30 * time.Second
 	// searchAfter: a service that was silent is looked for no sooner, and within spread.
 	searchAfter = time.Second
@@ -75,7 +76,7 @@ func (c *course) wait(now time.Time, unit float64) {
 	c.notBefore = now.Add(time.Duration(float64(longest) * unit))
 }
 
-// silentFor is how long a silent service is left alone before a stream is tried: 1 to 5 s.
+// silentFor is how long a silent service is left alone before a stream is tried: 1 to 4.5 s.
 func silentFor(unit float64) time.Duration {
 	return searchAfter + time.Duration(float64(spread-searchAfter)*unit)
 }

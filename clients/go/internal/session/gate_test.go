@@ -85,29 +85,29 @@ func TestAServiceThatIsHeardGetsOneTrialEarly(t *testing.T) {
 	}
 }
 
-func TestAReturnIsSpreadOverFiveSecondsGrowingToThirtyWhereTheServiceIsIll(t *testing.T) {
+func TestAReturnIsSpreadOverLessThanFiveSecondsGrowingToThirtyWhereTheServiceIsIll(t *testing.T) {
 	now := time.Now()
 	c := course{}
-	for _, seconds := range []int{5, 10, 20, 30, 30} {
+	for _, expected := range []time.Duration{4500 * time.Millisecond, 9 * time.Second, 18 * time.Second, 30 * time.Second, 30 * time.Second} {
 		c.ended(0, endUnproven, now, 1)
-		if wait := c.notBefore.Sub(now); wait != time.Duration(seconds)*time.Second {
-			t.Errorf("%v, expected %d s", wait, seconds)
+		if wait := c.notBefore.Sub(now); wait != expected {
+			t.Errorf("%v, expected %v", wait, expected)
 		}
 	}
 	for range 3 {
 		c.nothingReachable(now, 1)
-		if wait := c.notBefore.Sub(now); wait != 5*time.Second {
+		if wait := c.notBefore.Sub(now); wait != 4500*time.Millisecond {
 			t.Errorf("nobody listens: %v", wait)
 		}
 	}
 }
 
-func TestASilentEndpointIsLeftForTheNextOneAfterOneToFiveSeconds(t *testing.T) {
+func TestASilentEndpointIsLeftForTheNextOneAfterOneToFourAndAHalfSeconds(t *testing.T) {
 	now := time.Now()
 	c := course{}
-	for unit, seconds := range map[float64]int{0: 1, 1: 5} {
+	for unit, expected := range map[float64]time.Duration{0: time.Second, 1: 4500 * time.Millisecond} {
 		c.ended(0, endUnheard, now, unit)
-		if wait := c.notBefore.Sub(now); wait != time.Duration(seconds)*time.Second || c.start != 1 {
+		if wait := c.notBefore.Sub(now); wait != expected || c.start != 1 {
 			t.Errorf("%v, endpoint %d", wait, c.start)
 		}
 	}
