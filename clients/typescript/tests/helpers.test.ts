@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -209,13 +209,15 @@ function certificates(): Record<"ca" | "server" | "serverKey" | "client" | "clie
     );
   }
   const read = (file: string) => readFileSync(join(folder, file));
-  return {
+  const made = {
     ca: read("ca.pem"),
     server: read("server.pem"),
     serverKey: read("server.key"),
     client: read("client.pem"),
     clientKey: read("client.key"),
   };
+  rmSync(folder, { recursive: true });
+  return made;
 }
 
 test("a_client_with_certificates_and_a_token_is_let_in_and_one_without_decides_alone", async () => {
