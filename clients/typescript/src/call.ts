@@ -5,7 +5,15 @@ import { onAbort } from "./abort.js";
 import { Asking, type Terms } from "./asking.js";
 import { type Classify, classifyResult, type Result } from "./classify/index.js";
 import type { Core } from "./core.js";
-import { type Denial, DeniedError, denial, remember, TimedOutError } from "./denial.js";
+import {
+  type Denial,
+  DeniedError,
+  denial,
+  newestCall,
+  numberOfCall,
+  remember,
+  TimedOutError,
+} from "./denial.js";
 import { channels } from "./log.js";
 import { SettingError } from "./options.js";
 import { CANCELLED, type Outcome, TIMEOUT } from "./outcome.js";
@@ -59,8 +67,8 @@ export async function call<T>(
   refuseOtherThan("onDenied", onDenied, ON_DENIED);
   if (typeof operation !== "function") throw new SettingError("operation", operation, "a function");
   let asking = Asking.first(core, readQuestion(core, dependency, options));
+  const progress: Progress = { call: numberOfCall(), attempts: 0 };
   let last: Result<T> | null = null;
-  let attempts = 0;
   for (;;) {
     let grant: Grant | Denial;
     try {
@@ -69,20 +77,20 @@ export async function call<T>(
       grant = isTerms(settled) ? Grant.of(asking, settled) : await obtain(asking, settled, onDenied);
     } catch (gaveUp) {
       asking.giveUp();
-      throw cancelled(gaveUp, attempts);
+      throw cancelled(gaveUp, progress);
     }
     if (isDenial(grant)) {
       asking.giveUp();
-      return end(asking, last, grant, attempts, options);
+      return end(asking, last, grant, progress, options);
     }
-    attempts = asking.attempt;
+    progress.attempts = asking.attempt;
     const begun = core.now();
     const running = new Running(grant, signal);
     const result = await running.run(operation);
     if (result === "given up") {
       note(grant, CANCELLED);
       grant.report(CANCELLED);
-      throw cancelled(signal?.reason, attempts);
+      throw cancelled(signal?.reason, progress);
     }
     const outcome = outcomeOf(result, classify, core.now() - begun);
     note(grant, outcome);
@@ -94,7 +102,7 @@ export async function call<T>(
       last = result;
     }
     const next = grant.next(outcome);
-    if (next === null) return end(asking, last, denial("caller", "PERMIT_VOID"), attempts, options);
+    if (next === null) return end(asking, last, denial("caller", "PERMIT_VOID"), progress, options);
     asking = next;
   }
 }
@@ -134,6 +142,12 @@ function timeToAskAgain(asking: Asking, { reason, retryAfter }: Denial): number 
   const nanos = (millis: number | null) => (millis === null ? null : nanosOf(millis));
   const wait = askAgainAfter(reason, nanos(retryAfter), nanos(timeLeft));
   return wait === null ? null : millisOf(wait);
+}
+
+/** A call under way: its number, and how many attempts it has made. */
+interface Progress {
+  readonly call: number;
+  attempts: number;
 }
 
 /** What an attempt came to, within its limit. */
@@ -215,10 +229,11 @@ class Running implements Attempt {
 }
 
 async function settle<T>(operation: Operation<T>, attempt: Attempt): Promise<Result<T>> {
+  const newestBefore = newestCall();
   try {
     return { ok: true, value: await operation(attempt) };
   } catch (error) {
-    return { ok: false, error };
+    return { ok: false, error, newestBefore };
   }
 }
 
@@ -247,17 +262,17 @@ function end<T>(
   { core, question: { dependency } }: Asking,
   last: Result<T> | null,
   why: Denial,
-  attempts: number,
+  { call, attempts }: Progress,
   { fallback }: CallOptions<T>,
 ): T | PromiseLike<T> {
   if (channels.denied.hasSubscribers) channels.denied.publish({ dependency, denial: why });
   core.log.debug("a call was given up", { dependency, reason: why.reason, attempts });
   if (last?.ok) {
-    remember(last.value, { ...why, attempts });
+    remember(last.value, { ...why, attempts }, call);
     return last.value;
   }
   const error = last === null ? errorOf(why, attempts) : last.error;
-  remember(error, { ...why, attempts });
+  remember(error, { ...why, attempts }, call);
   if (fallback === undefined) throw error;
   return fallback(error);
 }
@@ -268,7 +283,7 @@ function errorOf(why: Denial, attempts: number): Error {
 }
 
 /** The caller's own reason, as `fetch` has it. */
-function cancelled(reason: unknown, attempts: number): unknown {
-  remember(reason, { ...denial("caller", "CANCELLED"), attempts });
+function cancelled(reason: unknown, { call, attempts }: Progress): unknown {
+  remember(reason, { ...denial("caller", "CANCELLED"), attempts }, call);
   return reason;
 }

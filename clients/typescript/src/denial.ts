@@ -150,7 +150,28 @@ export interface Stopped extends Denial {
   readonly attempts: number;
 }
 
-const stops = new WeakMap<object, Stopped>();
+/** What a call leaves beside what it has thrown. */
+export interface Mark {
+  readonly why: Stopped;
+  /** Its number. */
+  readonly call: number;
+  /** It has made more than one attempt, or a call within it has. */
+  readonly hasRetried: boolean;
+}
+
+const marks = new WeakMap<object, Mark>();
+let calls = 0;
+
+/** Of a call that begins: all that are made within it have higher ones. */
+export function numberOfCall(): number {
+  calls += 1;
+  return calls;
+}
+
+/** The number of the call that has begun last. */
+export function newestCall(): number {
+  return calls;
+}
 
 /**
  * Why there was no further attempt after this error, which a call has thrown. `undefined`: it
@@ -158,14 +179,33 @@ const stops = new WeakMap<object, Stopped>();
  * thrown, it is that of the last one.
  */
 export function stopped(error: unknown): Stopped | undefined {
+  return markOf(error)?.why;
+}
+
+/** What a call after the `newest` one has left: an error may be shared, and an earlier call have thrown it too. */
+export function markAfter(newest: number, error: unknown): Mark | undefined {
+  const mark = markOf(error);
+  return mark !== undefined && mark.call > newest ? mark : undefined;
+}
+
+/** What stands beside an error stands beside what it is passed on as. */
+export function passOn(error: unknown, as: object): void {
+  const mark = markOf(error);
+  if (mark !== undefined) marks.set(as, mark);
+}
+
+function markOf(error: unknown): Mark | undefined {
   if (typeof error !== "object" || error === null) return undefined;
   // Of a status, grpc-js makes an error of its own, and keeps only what the status held.
   const { metadata } = error as { metadata?: unknown };
   return (
-    stops.get(error) ?? (typeof metadata === "object" && metadata !== null ? stops.get(metadata) : undefined)
+    marks.get(error) ?? (typeof metadata === "object" && metadata !== null ? marks.get(metadata) : undefined)
   );
 }
 
-export function remember(error: unknown, why: Stopped): void {
-  if (typeof error === "object" && error !== null) stops.set(error, why);
+/** `call` is the number of the call that has ended so. What was made for it alone needs none. */
+export function remember(error: unknown, why: Stopped, call = calls): void {
+  if (typeof error !== "object" || error === null) return;
+  const hasRetried = why.attempts > 1 || (markAfter(call, error)?.hasRetried ?? false);
+  marks.set(error, { why, call, hasRetried });
 }

@@ -3,10 +3,15 @@
 // A response with status 408, 425, 429 or 5xx is retried where the request may be repeated, and
 // returned as it is where there is no further attempt; `stopped(response)` tells why. A body that is a
 // stream is sent once, whatever becomes of it: it cannot be read again.
+//
+// Unless a request says otherwise (`redirect`), redirects are followed below this. A connection that is
+// refused may be that of a second hop then, after the first one has executed the request: that is a
+// failure, and only where nothing is followed was the request certainly not sent.
 
 import type { CallOptions } from "./call.js";
-import { classifyResult, type Result } from "./classify/index.js";
+import { type Hops, type Result, readResult } from "./classify/index.js";
 import type { Client } from "./client.js";
+import { type Outcome, SUCCESS } from "./outcome.js";
 
 export interface FetchOptions extends Omit<CallOptions<Response>, "signal" | "idempotent" | "keyed"> {
   /** What a request calls; its host and port unless said. */
@@ -41,7 +46,7 @@ export function holdoffFetch(client: Client, options: FetchOptions = {}): typeof
       },
       {
         ...common,
-        classify: common.classify ?? classifyFetch,
+        classify: common.classify ?? ((result) => classifyFetch(result, request.hops)),
         idempotent: isIdempotent ?? request.isIdempotent,
         keyed: isIdempotent === undefined && request.hasKey,
         ...(request.isStream ? { maxAttempts: 1 } : {}),
@@ -56,6 +61,7 @@ interface Read {
   readonly isIdempotent: boolean;
   readonly hasKey: boolean;
   readonly isStream: boolean;
+  readonly hops: Hops;
   /** The caller's own, if any. */
   readonly signals: readonly AbortSignal[];
 }
@@ -65,10 +71,12 @@ export function readRequest(input: string | URL | Request, init: RequestInit | u
   const method = init?.method ?? request?.method ?? "GET";
   const headers = new Headers(init?.headers ?? request?.headers);
   const signal = init?.signal ?? request?.signal;
+  const redirect = init?.redirect ?? request?.redirect ?? "follow";
   return {
     isIdempotent: IDEMPOTENT.has(method.toUpperCase()),
     hasKey: Boolean(headers.get("idempotency-key")),
     isStream: init?.body === undefined ? request?.body != null : isStream(init.body),
+    hops: redirect === "follow" ? "unknown" : "one",
     signals: signal == null ? [] : [signal],
   };
 }
@@ -84,7 +92,10 @@ export function nameOf({ host }: URL): string {
 }
 
 /** A redirect that was not followed, and what is opaque, have been answered. */
-function classifyFetch(result: Result<Response>) {
+function classifyFetch(result: Result<Response>, hops: Hops): Outcome {
   const isOpaque = result.ok && result.value.status === 0;
-  return isOpaque ? ({ kind: "success" } as const) : classifyResult(result);
+  if (isOpaque) return SUCCESS;
+  const outcome = readResult(result, hops);
+  // Whatever function has made the request.
+  return outcome.kind === "not_sent" && hops === "unknown" ? { ...outcome, kind: "failure" } : outcome;
 }

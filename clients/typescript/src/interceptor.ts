@@ -16,9 +16,11 @@ import {
   status,
 } from "@grpc/grpc-js";
 import type { CallOptions } from "./call.js";
-import { classifyError } from "./classify/index.js";
+import { wasRefused } from "./classify/grpc.js";
+import { classifyError, type Result } from "./classify/index.js";
 import type { Client } from "./client.js";
-import { DeniedError, remember, stopped, TimedOutError } from "./denial.js";
+import { DeniedError, passOn, TimedOutError } from "./denial.js";
+import { type Outcome, SUCCESS } from "./outcome.js";
 
 export interface InterceptorOptions
   extends Omit<
@@ -54,6 +56,9 @@ class StatusError extends Error {
     this.metadata = metadata;
   }
 }
+
+/** No connection could be made for the call. */
+class RefusedError extends StatusError {}
 
 /** What a message was sent with. */
 interface Sent {
@@ -141,7 +146,7 @@ class GuardedCall implements Call {
         ({ signal }) => this.#attempt(signal),
         {
           ...common,
-          classify: (result) => (result.ok ? { kind: "success" } : classifyError(result.error)),
+          classify,
           idempotent: typeof idempotent === "function" ? idempotent(path) : (idempotent ?? false),
           signal: this.#cancelled.signal,
           ...(timeLeft === undefined ? {} : { deadline: timeLeft }),
@@ -189,7 +194,7 @@ class GuardedCall implements Call {
           ended = received;
           if (received.code === status.OK) resolve(passOn);
           // Of no effect where a stream has begun.
-          else reject(new StatusError(received));
+          else reject(errorOf(received, headers, inner));
         },
       });
       this.#inner = inner;
@@ -212,6 +217,21 @@ class GuardedCall implements Call {
   }
 }
 
+function errorOf(received: StatusObject, headers: Metadata | undefined, inner: Call): StatusError {
+  const isRefused = wasRefused({
+    status: received,
+    hasMetadata: headers !== undefined || Object.keys(received.metadata.getMap()).length > 0,
+    hasConnection: inner.getAuthContext() !== null,
+  });
+  return isRefused ? new RefusedError(received) : new StatusError(received);
+}
+
+function classify(result: Result<unknown>): Outcome {
+  if (result.ok) return SUCCESS;
+  const outcome = classifyError(result.error);
+  return result.error instanceof RefusedError ? { ...outcome, kind: "not_sent" } : outcome;
+}
+
 function timeLeftOf(deadline: CallSettings["deadline"]): number | undefined {
   if (deadline === undefined || deadline === null) return undefined;
   const at = deadline instanceof Date ? deadline.getTime() : deadline;
@@ -223,9 +243,8 @@ function timeLeftOf(deadline: CallSettings["deadline"]): number | undefined {
  * is found again.
  */
 function statusOf(error: unknown): StatusObject {
-  const why = stopped(error);
   const metadata = error instanceof StatusError ? error.metadata.clone() : new Metadata();
-  if (why !== undefined) remember(metadata, why);
+  passOn(error, metadata);
   if (error instanceof StatusError) return { code: error.code, details: error.details, metadata };
   return { code: codeOf(error), details: error instanceof Error ? error.message : String(error), metadata };
 }

@@ -41,7 +41,7 @@ export class Local {
 
   /** The service lets attempts go again. */
   letGo(dependency: string): void {
-    this.#records.get(dependency)?.letGo();
+    this.#records.get(dependency)?.letGo(this.now);
   }
 
   #forgetIdle(now: Nanos): void {

@@ -42,6 +42,7 @@ export interface Outcome {
 export const SUCCESS: Outcome = Object.freeze({ kind: "success" });
 export const FAILURE: Outcome = Object.freeze({ kind: "failure" });
 export const TIMEOUT: Outcome = Object.freeze({ kind: "timeout" });
+export const NOT_SENT: Outcome = Object.freeze({ kind: "not_sent" });
 export const CANCELLED: Outcome = Object.freeze({ kind: "cancelled" });
 
 /** Whether the service should hear of it at once rather than with the next batch. */

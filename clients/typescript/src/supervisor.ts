@@ -13,7 +13,7 @@
 import { onAbort } from "./abort.js";
 import { Asking } from "./asking.js";
 import { type Core, policyOf } from "./core.js";
-import { type Denial, DeniedError, denial, remember } from "./denial.js";
+import { type Denial, DeniedError, denial, numberOfCall, remember } from "./denial.js";
 import { unit } from "./entropy.js";
 import { SettingError } from "./options.js";
 import { FAILURE, SUCCESS } from "./outcome.js";
@@ -63,10 +63,11 @@ export async function supervise<T>(
     core,
     readQuestion(core, name, { idempotent: true, maxAttempts: Number.POSITIVE_INFINITY, signal }),
   );
+  const call = numberOfCall();
   let last: { readonly error: unknown } | null = null;
   for (;;) {
     const grant = await chain.permission();
-    if (isDenial(grant)) throw gaveUp(last, grant, chain.number - 1);
+    if (isDenial(grant)) throw gaveUp(last, grant, chain.number - 1, call);
     const { isProbe } = grant.terms;
     const start: Start = { number: chain.number, signal, isProbe, isLocal: grant.isLocal };
     const ran = await watch(core, task, start, grant, healthyAfter);
@@ -75,7 +76,8 @@ export async function supervise<T>(
     chain.fell(grant, ran.wasHealthy);
     if (stopIf?.(ran.error)) {
       chain.giveUp();
-      throw gaveUp({ error: ran.error }, denial("caller", "NOT_RETRYABLE", "stopIf says so"), start.number);
+      const why = denial("caller", "NOT_RETRYABLE", "stopIf says so");
+      throw gaveUp({ error: ran.error }, why, start.number, call);
     }
     last = ran;
   }
@@ -111,9 +113,14 @@ async function watch<T>(
   }
 }
 
-function gaveUp(last: { readonly error: unknown } | null, why: Denial, attempts: number): unknown {
+function gaveUp(
+  last: { readonly error: unknown } | null,
+  why: Denial,
+  attempts: number,
+  call: number,
+): unknown {
   if (last === null) return new DeniedError(why, attempts);
-  remember(last.error, { ...why, attempts });
+  remember(last.error, { ...why, attempts }, call);
   return last.error;
 }
 

@@ -55,13 +55,13 @@ test("what_is_no_error_is_thrown_as_it_is_and_a_function_that_throws_at_once_cou
 
 test("a_call_that_may_have_been_executed_is_not_repeated_and_one_that_was_not_sent_is", async () => {
   const runs = { reset: 0, refused: 0 };
-  const failing = (name: keyof typeof runs, code: string) =>
+  const failing = (name: keyof typeof runs, code: string, syscall: string) =>
     client.call(name, () => {
       runs[name] += 1;
-      throw Object.assign(new Error(code), { code });
+      throw Object.assign(new Error(code), { code, syscall });
     });
-  await errorOf(failing("reset", "ECONNRESET"));
-  await errorOf(failing("refused", "ECONNREFUSED"));
+  await errorOf(failing("reset", "ECONNRESET", "read"));
+  await errorOf(failing("refused", "ECONNREFUSED", "connect"));
   assert.deepEqual(runs, { reset: 1, refused: 3 });
 });
 
@@ -141,11 +141,106 @@ test("a_response_that_asks_for_patience_is_retried_and_returned_where_there_is_n
   assert.equal(stopped(response)?.reason, "ATTEMPTS_EXHAUSTED");
 });
 
-test("a_classifier_that_throws_does_not_lose_the_call", async () => {
+test("a_classifier_that_throws_does_not_lose_the_call_or_its_real_error", async () => {
   const classify = () => {
     throw new Error("a bug");
   };
   assert.equal(await client.call("classifier", () => "value", { classify }), "value");
+  const boom = new Error("boom");
+  let runs = 0;
+  const fail = () => {
+    runs += 1;
+    throw boom;
+  };
+  assert.equal(await errorOf(client.call("classifier", fail, { classify, idempotent: true })), boom);
+  assert.deepEqual([runs, stopped(boom)?.reason], [1, "NOT_RETRYABLE"]);
+});
+
+test("calls_within_calls_do_not_multiply", async () => {
+  const idempotent = { idempotent: true };
+  let runs = 0;
+  const leaf = async () => {
+    runs += 1;
+    throw new Error("down");
+  };
+  const within = (name: string, operation: () => Promise<unknown>) => () =>
+    client.call(name, operation, idempotent);
+  const top = within("top", within("middle", within("leaf", leaf)));
+  const error = await errorOf(top());
+  assert.deepEqual([runs, stopped(error)?.reason, stopped(error)?.attempts], [3, "RETRIED_BELOW", 1]);
+
+  runs = 0;
+  const wrap = () =>
+    within("wrapped", leaf)().catch((cause: unknown) => {
+      throw new Error("no receipt", { cause });
+    });
+  assert.equal(stopped(await errorOf(within("wrapping", wrap)()))?.reason, "RETRIED_BELOW");
+  assert.equal(runs, 3);
+
+  runs = 0;
+  const busy = async () => {
+    runs += 1;
+    return new Response(null, { status: 503 });
+  };
+  const response = await within("response-top", within("response-leaf", busy))();
+  assert.deepEqual([runs, stopped(response)?.reason], [3, "RETRIED_BELOW"]);
+
+  runs = 0;
+  const hang = () => {
+    runs += 1;
+    return new Promise<never>(() => {});
+  };
+  const cut = () => client.call("cut-leaf", hang, { ...idempotent, attemptTimeout: 2 });
+  const late = await errorOf(within("cut-top", cut)());
+  assert.ok(late instanceof TimedOutError);
+  assert.deepEqual([runs, stopped(late)?.reason], [3, "RETRIED_BELOW"]);
+});
+
+test("a_call_within_that_was_tried_once_or_never_leaves_the_retry_to_the_one_around_it", async () => {
+  let runs = 0;
+  const once = () =>
+    client.call("once", () => {
+      runs += 1;
+      throw new Error("down");
+    });
+  assert.equal(stopped(await errorOf(client.call("around", once, { idempotent: true })))?.attempts, 3);
+  assert.equal(runs, 3);
+  const never = () => client.call("never", () => 1, { deadline: 0 });
+  const outcomes: string[] = [];
+  const listen = (message: unknown) => outcomes.push((message as AttemptEvent).outcome.kind);
+  subscribe("holdoff:attempt", listen);
+  const denied = await errorOf(client.call("around-denied", never, { idempotent: true }));
+  unsubscribe("holdoff:attempt", listen);
+  assert.ok(denied instanceof DeniedError);
+  assert.deepEqual(outcomes, ["ignored"]);
+});
+
+test("an_error_that_an_earlier_call_has_thrown_too_is_retried_as_any_other", async () => {
+  const shared = new Error("the connection of all is down");
+  let runs = 0;
+  const fail = () => {
+    runs += 1;
+    throw shared;
+  };
+  for (const name of ["first", "second"]) {
+    await errorOf(client.call(`shared-${name}`, fail, { idempotent: true }));
+    assert.equal(stopped(shared)?.attempts, 3, name);
+  }
+  assert.equal(runs, 6);
+});
+
+test("what_the_caller_has_aborted_itself_is_no_failure_of_the_dependency", async () => {
+  const outcomes: string[] = [];
+  const listen = (message: unknown) => outcomes.push((message as AttemptEvent).outcome.kind);
+  subscribe("holdoff:attempt", listen);
+  const ask = (signal: AbortSignal) =>
+    errorOf(client.call("aborted", () => fetch("http://127.0.0.1:9/", { signal }), { idempotent: true }));
+  const aborted = await ask(AbortSignal.abort());
+  const left = new Error("the user has left");
+  const within = () => client.call("aborted-leaf", () => 1, { signal: AbortSignal.abort(left) });
+  assert.equal(await errorOf(client.call("aborted", within, { idempotent: true })), left);
+  unsubscribe("holdoff:attempt", listen);
+  assert.deepEqual([(aborted as Error).name, outcomes], ["AbortError", ["cancelled", "cancelled"]]);
 });
 
 test("only_what_can_never_work_is_refused_and_is_named", async () => {

@@ -95,17 +95,48 @@ test("a_body_that_is_a_stream_is_sent_once", async () => {
   );
 });
 
-test("who_aborts_gets_its_reason_and_a_host_that_refuses_is_retried_as_not_sent", async () => {
-  const get = guarded();
-  await assert.rejects(get(url, { signal: AbortSignal.abort() }), { name: "AbortError" });
+test("who_aborts_gets_its_reason", async () => {
+  await assert.rejects(guarded()(url, { signal: AbortSignal.abort() }), { name: "AbortError" });
+});
+
+/** Where nobody listens. */
+async function refusing(): Promise<string> {
   const unused = createServer().listen(0, "127.0.0.1");
   await once(unused, "listening");
   const { port } = unused.address() as AddressInfo;
   await new Promise((resolve) => unused.close(resolve));
-  const sent = get(`http://127.0.0.1:${port}/`, { method: "POST" });
-  const error = await sent.catch((error: unknown) => error);
-  assert.ok(error instanceof TypeError);
-  assert.deepEqual([stopped(error)?.reason, stopped(error)?.attempts], ["ATTEMPTS_EXHAUSTED", 3]);
+  return `http://127.0.0.1:${port}/`;
+}
+
+async function whyStopped(request: Promise<Response>): Promise<string> {
+  const error = await request.catch((error: unknown) => error);
+  assert.ok(error instanceof TypeError, String(error));
+  return `${stopped(error)?.reason} after ${stopped(error)?.attempts}`;
+}
+
+test("a_host_that_refuses_is_retried_as_not_sent_where_no_redirect_is_followed", async () => {
+  const nowhere = await refusing();
+  for (const redirect of ["manual", "error"] as const) {
+    const sent = guarded()(nowhere, { method: "POST", redirect });
+    assert.equal(await whyStopped(sent), "ATTEMPTS_EXHAUSTED after 3", redirect);
+    const request = guarded()(new Request(nowhere, { method: "POST", redirect }));
+    assert.equal(await whyStopped(request), "ATTEMPTS_EXHAUSTED after 3", redirect);
+  }
+  assert.equal(await whyStopped(guarded()(nowhere, { method: "POST" })), "RETRY_UNSAFE after 1");
+  assert.equal(await whyStopped(guarded()(nowhere)), "ATTEMPTS_EXHAUSTED after 3");
+});
+
+test("a_post_that_was_executed_is_not_repeated_because_its_redirect_leads_nowhere", async () => {
+  const post = guarded();
+  statuses = [303];
+  headers = { location: await refusing() };
+  assert.equal(await whyStopped(post(url, { method: "POST", body: "charge" })), "RETRY_UNSAFE after 1");
+  assert.equal(seen.length, 1);
+  const client = new Client({ endpoints: ["http://127.0.0.1:1"], localPolicy: { initialDelay: 1 } });
+  statuses = [303];
+  const plain = client.call("plain", () => fetch(url, { method: "POST", body: "charge" }));
+  assert.equal(await whyStopped(plain), "RETRY_UNSAFE after 1");
+  assert.equal(seen.length, 2);
 });
 
 test("a_request_is_named_by_its_host_or_as_the_caller_says", async () => {

@@ -13,7 +13,7 @@ import {
   type ServiceError,
   status,
 } from "@grpc/grpc-js";
-import { Client, holdoffInterceptor, stopped } from "../src/index.js";
+import { Client, classifyError, holdoffInterceptor, stopped } from "../src/index.js";
 
 const text = { write: (value: string) => Buffer.from(value), read: (bytes: Buffer) => bytes.toString() };
 const settings = {
@@ -27,19 +27,26 @@ let asked: string[] = [];
 /** The codes of the next answers, OK after them. */
 let codes: status[] = [];
 let pushback: string | undefined;
+/** What the next refusals say. */
+let words = "scripted";
 
 function refusal(): { code: status; details: string; metadata: Metadata } | undefined {
   const code = codes.shift();
   const metadata = new Metadata();
   if (pushback !== undefined) metadata.set("grpc-retry-pushback-ms", pushback);
-  return code === undefined ? undefined : { code, details: "scripted", metadata };
+  return code === undefined ? undefined : { code, details: words, metadata };
 }
 
-const greet: handleUnaryCall<string, string> = ({ request }, done) => {
+const greet: handleUnaryCall<string, string> = (call, done) => {
+  const { request } = call;
   asked.push(request);
   const no = refusal();
   if (no === undefined) done(null, `hello ${request}`);
-  else done(no);
+  else {
+    // The trailers are empty then.
+    if (request === "sends metadata") call.sendMetadata(new Metadata());
+    done(no);
+  }
 };
 
 const count: handleServerStreamingCall<string, string> = (call) => {
@@ -87,6 +94,7 @@ function begin(...next: status[]): void {
   asked = [];
   codes = next;
   pushback = undefined;
+  words = "scripted";
 }
 
 function greetOf(name: string, options = {}): Promise<string | ServiceError> {
@@ -161,6 +169,62 @@ test("b15_a_call_to_a_port_that_refuses_was_not_sent_and_is_retried_although_it_
   );
   assert.deepEqual([stopped(error)?.reason, stopped(error)?.attempts], ["ATTEMPTS_EXHAUSTED", 3]);
   refusing.close();
+});
+
+/** An own client of it, which tells what the interceptor ends an unsafe call with. */
+function askAt(
+  address: string,
+  request: string,
+  options: object = {},
+  guards = 1,
+): Promise<ServiceError | null> {
+  const client = new Client({ endpoints: ["http://127.0.0.1:1"], localPolicy: { initialDelay: 1 } });
+  const guard = (_: unknown, number: number) => holdoffInterceptor(client, { dependency: `guard-${number}` });
+  const interceptors = Array.from({ length: guards }, guard);
+  const own = new GrpcClient(address, credentials.createInsecure(), { interceptors, ...options });
+  const path = "/test.Greeter/Greet";
+  return new Promise((resolve) =>
+    own.makeUnaryRequest(path, text.write, text.read, request, (error) => {
+      own.close();
+      resolve(error);
+    }),
+  );
+}
+
+test("what_a_server_relays_of_a_connection_refused_behind_it_is_no_connection_refused_here", async () => {
+  for (const request of ["ann", "sends metadata"]) {
+    begin(status.UNAVAILABLE, status.UNAVAILABLE, status.UNAVAILABLE);
+    words =
+      "No connection established. Last error: Error: connect ECONNREFUSED 10.0.0.7:443. Resolution note: ";
+    const error = await askAt(grpc.getChannel().getTarget(), request);
+    assert.deepEqual([error?.details, stopped(error)?.reason], [words, "RETRY_UNSAFE"]);
+    assert.deepEqual(asked, [request]);
+    assert.equal(classifyError(error).kind, "failure");
+  }
+});
+
+test("a_host_without_an_address_was_not_sent_anything", async () => {
+  const error = await askAt("no-such-host.invalid:1", "nobody");
+  assert.match(error?.details ?? "", /^Name resolution failed/);
+  assert.deepEqual([stopped(error)?.reason, stopped(error)?.attempts], ["ATTEMPTS_EXHAUSTED", 3]);
+});
+
+test("a_refused_connection_after_retries_of_grpc_js_itself_is_a_failure", async () => {
+  const retryPolicy = {
+    maxAttempts: 2,
+    initialBackoff: "0.001s",
+    maxBackoff: "0.001s",
+    backoffMultiplier: 1,
+    retryableStatusCodes: ["UNAVAILABLE"],
+  };
+  const config = JSON.stringify({ methodConfig: [{ name: [{}], retryPolicy }] });
+  const error = await askAt("127.0.0.1:1", "no", { "grpc.service_config": config });
+  assert.equal(stopped(error)?.reason, "RETRY_UNSAFE");
+});
+
+test("two_guards_over_each_other_do_not_multiply", async () => {
+  const error = await askAt("127.0.0.1:1", "no", {}, 2);
+  assert.deepEqual([stopped(error)?.reason, stopped(error)?.attempts], ["RETRIED_BELOW", 1]);
 });
 
 test("a_caller_that_cancels_is_told_so_at_once", async () => {

@@ -65,13 +65,20 @@ function retryAfterOf(headers: HttpHeaders, wallSeconds: number): number | undef
 function valuesOf(headers: HttpHeaders, name: string): string[] {
   if ("get" in headers && typeof headers.get === "function") {
     // Two values are joined by a comma here, which no single one but a date has.
-    const value = headers.get(name);
-    return value === null || value === undefined ? [] : [value];
+    return textsOf(headers.get(name));
   }
   const pairs = Symbol.iterator in headers ? headers : Object.entries(headers);
   const values: string[] = [];
-  for (const [key, value] of pairs as Iterable<readonly [string, string | readonly string[] | undefined]>) {
-    if (key.toLowerCase() === name && value !== undefined) values.push(...[value].flat());
+  for (const [key, value] of pairs as Iterable<readonly [string, unknown]>) {
+    if (key.toLowerCase() === name) values.push(...textsOf(value));
   }
   return values;
+}
+
+/** Whoever makes up an error with headers may well write a number there, or that there is none. */
+function textsOf(value: unknown): string[] {
+  return [value]
+    .flat()
+    .filter((one) => one !== null && one !== undefined)
+    .map(String);
 }

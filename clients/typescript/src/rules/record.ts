@@ -178,9 +178,15 @@ export class LocalRecord {
     this.#told = { reason, until: add(now, lasts) };
   }
 
-  /** The service has let an attempt go: what it said before is over. */
-  letGo(): void {
+  /**
+   * The service has let an attempt go: what it said before is over, and so is what this process's own
+   * breaker, which knew less, made of the failures before.
+   */
+  letGo(now: Nanos): void {
     this.#told = null;
+    if (this.#phase === "closed") return;
+    this.#level = 0;
+    this.#become("closed", now);
   }
 
   #heed({ strictness }: Terms, now: Nanos): LocalDenial | null {

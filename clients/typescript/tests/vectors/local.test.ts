@@ -113,7 +113,7 @@ function play(
       return null;
     }
     case "let_go":
-      record.letGo();
+      record.letGo(now);
       return null;
   }
 }
