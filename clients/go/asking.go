@@ -75,7 +75,7 @@ func (p *Permit) ask(ctx context.Context) *Denied {
 	switch {
 	case err == nil && denial == nil:
 		p.told()
-		p.client.local.withKnown(p.question.dependency, (*rules.Local).LetGo)
+		p.client.local.withKnown(p.question.dependency, func(l *rules.Local) { l.LetGo(p.client.clock.Now()) })
 		return p.granted(ctx, fleetTerms(&grant).less(held), now)
 	case err == nil:
 		p.told()
@@ -269,7 +269,7 @@ func (p *Permit) decideHere(ctx context.Context, askedAt time.Time, held rules.N
 	policy, heard := c.kept(p.question.dependency)
 	c.local.with(p.question.dependency, now, func(l *rules.Local) {
 		if at, has := heard.LetGoAt(); has {
-			l.LetGoAt(at)
+			l.LetGoAt(at, now)
 		}
 		grant, denial = rule(l, policy, c.strictness(), now)
 	})

@@ -60,6 +60,9 @@ func Do[T any](ctx context.Context, c *Client, dependency string, function func(
 			p.report(&outcome)
 			return last.value, nil
 		}
+		if p.mayRetry(&outcome) {
+			last.prepare()
+		}
 		p.fell(&outcome)
 	}
 }
@@ -88,11 +91,23 @@ func (r *result[T]) take(next result[T]) {
 	}
 }
 
-// settle makes room for the next attempt: a response leaves its connection.
-func (r *result[T]) settle() {
-	if response, is := any(r.value).(*http.Response); is && response != nil {
+// prepare for a next attempt, which may be granted: a response leaves its connection, if it can at once.
+func (r *result[T]) prepare() {
+	if response := r.response(); response != nil {
 		keep(response)
 	}
+}
+
+// settle: the next attempt was granted.
+func (r *result[T]) settle() {
+	if response := r.response(); response != nil {
+		leave(response)
+	}
+}
+
+func (r *result[T]) response() *http.Response {
+	response, _ := any(r.value).(*http.Response)
+	return response
 }
 
 func (r *result[T]) stopped(denial *Denied, attempts int) (T, error) {
@@ -100,6 +115,9 @@ func (r *result[T]) stopped(denial *Denied, attempts int) (T, error) {
 	case attempts == 0:
 		return r.value, denial
 	case r.isKnown && r.err == nil:
+		if response := r.response(); response != nil && attempts > 1 {
+			tellRetried(response)
+		}
 		return r.value, nil
 	default:
 		return r.value, &Stopped{Denial: denial.Denial, Attempts: attempts, Last: r.err, cause: denial.cause}

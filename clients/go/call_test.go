@@ -104,6 +104,23 @@ func TestAnEndedContextIsInTheError(t *testing.T) {
 	}
 }
 
+func TestAPanickingClassifierGivesItsPermitBack(t *testing.T) {
+	service := &scripted.Service{}
+	client := clientOf(t, service)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		_ = client.Call(t.Context(), "payments", failing, holdoff.ClassifyBy(func(any, error) holdoff.Outcome { panic("boom") }))
+	}()
+	flush(t, client)
+	if kinds := service.Kinds(); len(kinds) != 1 || kinds[0] != pb.OutcomeKind_OUTCOME_KIND_CANCELLED {
+		t.Errorf("%v", kinds)
+	}
+}
+
 func TestAPanickingFunctionGivesItsPermitBack(t *testing.T) {
 	service := &scripted.Service{}
 	client := clientOf(t, service)

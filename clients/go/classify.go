@@ -3,8 +3,10 @@ package holdoff
 import (
 	"context"
 	"errors"
+	"iter"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"syscall"
 	"time"
@@ -26,13 +28,17 @@ type Classifier func(result any, err error) Outcome
 //	a guarded call below ([*Stopped])                   by its last error, and as retried below
 //	a guarded call below that was denied                ignored
 //	a gRPC status                                       by its code, as [ClassifyGRPC]
-//	connection refused, network or host unreachable,
-//	a name that does not resolve                        not sent
-//	a timeout of any layer                              timeout
 //	context.Canceled                                    cancelled
+//	a connection that could not be made: refused,
+//	network or host unreachable, a name that does
+//	not resolve ([*net.OpError] of a dial)              not sent
+//	a timeout of any layer                              timeout
 //	anything else                                       failure
 //
-// A connection that broke is a failure and not "not sent": the request may have arrived.
+// "Not sent" is said only where the call certainly did not run, since it lets even an unsafe one be
+// repeated. So these are failures: a connection that broke, or was told "refused" while it stood; what
+// [errors.Join] holds, since another attempt may have left it; and the error of a [http.Client] (a
+// [*url.Error]), which may have followed a redirect. [Transport] guards each hop, and knows.
 func ClassifyError(err error) Outcome {
 	if err == nil {
 		return Success()
@@ -41,33 +47,79 @@ func ClassifyError(err error) Outcome {
 }
 
 func classifyFailure(err error) Outcome {
-	var told interface{ Outcome() Outcome }
-	var stopped *Stopped
-	var denied *Denied
+	var told teller
 	var code interface{ GRPCStatus() *status.Status }
-	var name *net.DNSError
 	switch {
 	case errors.As(err, &told):
-		return told.Outcome()
-	case errors.As(err, &stopped) && stopped.Last != nil:
-		outcome := ClassifyError(stopped.Last)
-		outcome.told.RetriedBelow = outcome.told.RetriedBelow || stopped.Attempts > 1
-		return outcome
-	case errors.As(err, &denied):
-		return Ignored()
+		return toldBy(told, err, ClassifyError)
 	case errors.As(err, &code):
 		return ClassifyGRPC(code.GRPCStatus().Err(), nil)
 	case errors.Is(err, context.Canceled):
 		return Cancelled()
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
-		return NotSent()
-	case errors.As(err, &name):
+	case isUnconnected(err):
 		return NotSent()
 	case isTimeout(err):
 		return TimedOut()
 	default:
 		return Failure()
 	}
+}
+
+// teller is an error that tells its own outcome, as those of guarded calls do.
+type teller interface {
+	error
+	Outcome() Outcome
+}
+
+// toldBy is what was found in the error.
+func toldBy(told teller, in error, ofLast func(error) Outcome) Outcome {
+	stopped, is := told.(*Stopped)
+	if !is {
+		return told.Outcome()
+	}
+	outcome := stopped.outcome(ofLast)
+	if outcome.told.Kind == rules.NotSent && !isCause(stopped, in) {
+		outcome.told.Kind = rules.Failure
+	}
+	return outcome
+}
+
+// causes are those of an error as far as they are of this attempt, and all there was of it: not what
+// [errors.Join] holds, and not what a [http.Client] came upon.
+func causes(err error) iter.Seq[error] {
+	return func(yield func(error) bool) {
+		for ; err != nil; err = errors.Unwrap(err) {
+			if _, is := err.(*url.Error); is || !yield(err) {
+				return
+			}
+		}
+	}
+}
+
+func isCause(stopped *Stopped, err error) bool {
+	for cause := range causes(err) {
+		if cause == error(stopped) {
+			return true
+		}
+	}
+	return false
+}
+
+// isUnconnected: the connection of this attempt could not be made. A [net.Dialer] that tries several
+// addresses at once returns the error of the first one, and net/http passes it on.
+func isUnconnected(err error) bool {
+	isDial := false
+	for cause := range causes(err) {
+		switch of := cause.(type) {
+		case *net.OpError:
+			isDial = of.Op == "dial"
+		case *net.DNSError:
+			return isDial
+		case syscall.Errno:
+			return isDial && (of == syscall.ECONNREFUSED || of == syscall.ENETUNREACH || of == syscall.EHOSTUNREACH)
+		}
+	}
+	return false
 }
 
 func isTimeout(err error) bool {
@@ -108,7 +160,9 @@ func ClassifyGRPC(err error, trailer metadata.MD) Outcome {
 // classify is the classifier where none is said.
 func classify(response *http.Response, err error) Outcome {
 	if err == nil && response != nil {
-		return ClassifyHTTP(response.StatusCode, response.Header)
+		outcome := ClassifyHTTP(response.StatusCode, response.Header)
+		outcome.told.RetriedBelow = wasRetried(response)
+		return outcome
 	}
 	return ClassifyError(err)
 }

@@ -88,6 +88,9 @@ func (d *Denied) Error() string { return "holdoff: not called: " + d.String() }
 // Unwrap is the context's error where that is the reason.
 func (d *Denied) Unwrap() error { return d.cause }
 
+// Outcome of a guarded call around this one: it was never made, which says nothing.
+func (d *Denied) Outcome() Outcome { return Ignored() }
+
 // GRPCStatus lets a denied call end like any other RPC.
 func (d *Denied) GRPCStatus() *status.Status { return status.New(grpcCode(d.Reason), d.Error()) }
 
@@ -126,6 +129,23 @@ func (s *Stopped) Unwrap() []error {
 
 // Timeout: all attempts were cut off by a time limit. So a [*url.Error] and a [net.Error] ask.
 func (s *Stopped) Timeout() bool { return s.Last == nil && s.Reason != ReasonCancelled }
+
+// Outcome of a guarded call around this one: that of the last real error, and retried below where there
+// was more than one attempt, so that retries do not multiply.
+func (s *Stopped) Outcome() Outcome { return s.outcome(ClassifyError) }
+
+func (s *Stopped) outcome(ofLast func(error) Outcome) (outcome Outcome) {
+	switch {
+	case s.Last != nil:
+		outcome = ofLast(s.Last)
+	case s.Timeout():
+		outcome = TimedOut()
+	default:
+		outcome = Cancelled()
+	}
+	outcome.told.RetriedBelow = outcome.told.RetriedBelow || s.Attempts > 1
+	return outcome
+}
 
 // GRPCStatus is that of the last real error, where it has one.
 func (s *Stopped) GRPCStatus() *status.Status {

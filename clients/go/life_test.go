@@ -152,6 +152,7 @@ func TestARefusedServiceIsLoggedOnceWithItsAddressAndSoIsItsReturn(t *testing.T)
 			t.Fatal(err)
 		}
 	}
+	until(func() bool { return len(log.all()) > 0 })
 	if said := log.all(); len(said) != 1 || !says(said[0], "WARN", address) {
 		t.Fatalf("%q", said)
 	}

@@ -330,6 +330,11 @@ func (p *Permit) Retry(ctx context.Context, outcome Outcome) (*Permit, error) {
 	return &next, nil
 }
 
+// mayRetry: the caller's own words allow another attempt after this one.
+func (p *Permit) mayRetry(outcome *rules.Outcome) bool {
+	return rules.OwnWords(outcome, p.attempt+1, p.question.maxAttempts, p.question.isSafe()) == ""
+}
+
 // fell makes this the permit of the next attempt, which is to be asked for. False: this one was
 // reported already.
 func (p *Permit) fell(outcome *rules.Outcome) bool {

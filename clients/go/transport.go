@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
+
+	"golang.org/x/net/idna"
 )
 
 // Transport guards an HTTP client: each request is a call. What the client sees is the last response,
@@ -23,7 +26,8 @@ type Transport struct {
 	// Base makes the requests; [http.DefaultTransport] where it is nil.
 	Base http.RoundTripper
 	// Dependency names what a request calls; its URL's host where it is nil, and the port unless that is
-	// the scheme's own.
+	// the scheme's own. An international name is named as it is called (xn--…), and what no name has is
+	// dropped.
 	Dependency func(*http.Request) string
 	// Options hold for each request, behind those of its method.
 	Options []CallOption
@@ -69,11 +73,29 @@ func (t *Transport) dependency(request *http.Request) string {
 func nameOf(url *url.URL) string {
 	// An IPv6 address stands in brackets, which no name has.
 	host, port := strings.ToLower(url.Hostname()), url.Port()
+	if isInternational := strings.IndexFunc(host, isNotASCII) >= 0; isInternational {
+		// As net/http dials it.
+		if ascii, err := idna.Lookup.ToASCII(host); err == nil {
+			host = ascii
+		}
+	}
+	host = strings.Map(inNames, host)
 	isUsual := port == "" || url.Scheme == "http" && port == "80" || url.Scheme == "https" && port == "443"
 	if isUsual {
 		return host
 	}
 	return host + ":" + port
+}
+
+func isNotASCII(r rune) bool { return r > unicode.MaxASCII }
+
+// inNames drops what no name has, such as the mark of an IPv6 address's zone.
+func inNames(r rune) rune {
+	isLetter := 'a' <= r && r <= 'z'
+	if isLetter || '0' <= r && r <= '9' || strings.ContainsRune("._:-", r) {
+		return r
+	}
+	return -1
 }
 
 func requestOptions(request *http.Request) []CallOption {

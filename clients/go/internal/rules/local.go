@@ -200,13 +200,21 @@ func (l *Local) Told(denial *Denial, now Time) {
 	l.told = told{reason: denial.Reason, detail: denial.Detail, since: now, until: now.Add(lasts)}
 }
 
-// LetGo: the service granted, or let first attempts go.
-func (l *Local) LetGo() { l.told = told{} }
+// LetGo: the service grants again.
+func (l *Local) LetGo(now Time) { l.letGo(func(Time) bool { return true }, now) }
 
-// LetGoAt: the service let first attempts go then.
-func (l *Local) LetGoAt(at Time) {
-	if l.told.reason != "" && at > l.told.since {
+// LetGoAt: the service let first attempts go at that time.
+func (l *Local) LetGoAt(at, now Time) { l.letGo(func(since Time) bool { return at > since }, now) }
+
+// letGo: what the service denied before is over, and so is what this process's own breaker, which knew
+// less, made of the failures before.
+func (l *Local) letGo(isBefore func(since Time) bool, now Time) {
+	if l.told.reason != "" && isBefore(l.told.since) {
 		l.told = told{}
+	}
+	if l.breaker.phase != closed && isBefore(l.breaker.since) {
+		l.breaker.level = 0
+		l.breaker.enter(closed, now)
 	}
 }
 

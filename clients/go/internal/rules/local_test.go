@@ -144,7 +144,7 @@ func (s *story) step(t *testing.T, i int, step localStep) {
 		s.local.Told(&told, now)
 		return
 	case "let_go":
-		s.local.LetGo()
+		s.local.LetGo(now)
 		return
 	default:
 		t.Fatalf("step %d: unknown %q", i, step.Do)
