@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
-
-	"github.com/holdoff/holdoff/clients/go/internal/rules"
 )
 
 // MethodOf names the dependency of an RPC, by its full method ("/shop.v1.Ledger/Get"), and the options
@@ -30,11 +30,13 @@ type MethodOf func(method string) (dependency string, options []CallOption)
 func UnaryClientInterceptor(c *Client, methodOf MethodOf) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, callOptions ...grpc.CallOption) error {
 		dependency, options := methodOf(method)
-		var header, trailer metadata.MD
-		callOptions = append(slices.Clip(callOptions), grpc.Header(&header), grpc.Trailer(&trailer))
-		byStatus := ClassifyBy(func(_ any, err error) Outcome { return classifyRPC(err, header, trailer) })
+		var trailer metadata.MD
+		// Known where the request was put on a connection, be it by an attempt of gRPC's own.
+		var server peer.Peer
+		callOptions = append(slices.Clip(callOptions), grpc.Trailer(&trailer), grpc.Peer(&server))
+		byStatus := ClassifyBy(func(_ any, err error) Outcome { return classifyRPC(err, trailer, server.Addr != nil) })
 		return c.Call(ctx, dependency, func(ctx context.Context, _ Attempt) error {
-			header, trailer = nil, nil
+			trailer, server = nil, peer.Peer{}
 			return invoke(ctx, method, request, reply, conn, callOptions...)
 		}, append([]CallOption{byStatus}, options...)...)
 	}
@@ -42,7 +44,8 @@ func UnaryClientInterceptor(c *Client, methodOf MethodOf) grpc.UnaryClientInterc
 
 // StreamClientInterceptor guards the beginning of streams: one that cannot be established is asked for
 // again as the service allows. A stream counts as a success with its first message or a good end, and
-// by its status where it ends before; what comes after the first message is the caller's.
+// by its status where it ends before; what comes after the first message is the caller's. One that is
+// left unread counts as cancelled when the context ends, which gRPC wants of such a stream.
 func StreamClientInterceptor(c *Client, methodOf MethodOf) grpc.StreamClientInterceptor {
 	return func(ctx context.Context, description *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, callOptions ...grpc.CallOption) (grpc.ClientStream, error) {
 		dependency, options := methodOf(method)
@@ -55,61 +58,92 @@ func StreamClientInterceptor(c *Client, methodOf MethodOf) grpc.StreamClientInte
 			}
 			stream, err := open(ctx, description, conn, method, callOptions...)
 			if err == nil {
-				return guardStream(p, stream), nil
+				return guardStream(ctx, p, stream), nil
 			}
 			last = result[grpc.ClientStream]{err: err, isKnown: true}
-			outcome := classifyRPC(err, nil, nil)
+			outcome := classifyRPC(err, nil, false)
 			p.fell(&outcome.told)
 		}
 	}
 }
 
-// classifyRPC knows one thing more than a status: an error without any headers is of this process, and
-// where its connection was never made the request was not sent.
-func classifyRPC(err error, header, trailer metadata.MD) Outcome {
-	outcome := ClassifyGRPC(err, trailer)
-	isOwn := len(header)+len(trailer) == 0 && status.Code(err) == codes.Unavailable
-	if isOwn && strings.Contains(status.Convert(err).Message(), "Error while dialing") {
-		outcome.told.Kind = rules.NotSent
+// classifyRPC is [ClassifyError], and knows more of a status: its trailers, and whether the request was
+// put on a connection. Where it was not, since none could be made, it was not sent; what a server says of
+// connections is of its own.
+func classifyRPC(err error, trailer metadata.MD, hadConnection bool) Outcome {
+	var told teller
+	if errors.As(err, &told) {
+		return toldBy(told, err, func(last error) Outcome { return classifyRPC(last, trailer, hadConnection) })
 	}
-	return outcome
+	if !hadConnection && saysUnconnected(err) {
+		return NotSent().WithStatusCode(uint32(codes.Unavailable))
+	}
+	return ClassifyGRPC(err, trailer)
 }
 
-// guardedStream reports once.
+// saysUnconnected: gRPC tells it by these words alone.
+func saysUnconnected(err error) bool {
+	for cause := range causes(err) {
+		if told, is := cause.(interface{ GRPCStatus() *status.Status }); is {
+			text := told.GRPCStatus().Message()
+			isSaid := strings.Contains(text, "Error while dialing") || strings.Contains(text, "resolver error: ")
+			return isSaid && told.GRPCStatus().Code() == codes.Unavailable
+		}
+	}
+	return false
+}
+
+// guardedStream reports once, at the latest when the caller's context ends.
 type guardedStream struct {
 	grpc.ClientStream
 	report func(Outcome)
+	// isRead: its end is told to the reader.
+	isRead atomic.Bool
 }
 
-func guardStream(p *Permit, stream grpc.ClientStream) *guardedStream {
+// guardStream does not ask the stream for its context: gRPC allows it no sooner than its header or a
+// message, and ends it before it returns a status.
+func guardStream(ctx context.Context, p *Permit, stream grpc.ClientStream) *guardedStream {
 	begun := time.Now()
+	ctx, free := context.WithCancel(ctx)
 	var once sync.Once
 	guarded := &guardedStream{ClientStream: stream}
-	var forget func() bool
 	guarded.report = func(outcome Outcome) {
 		once.Do(func() {
 			p.Report(outcome.WithLatency(time.Since(begun)))
-			if forget != nil {
-				forget()
-			}
+			free()
 		})
 	}
-	// A stream that is left without being read, and a probe whose lease ends.
 	giveUp := func() { guarded.report(Cancelled()) }
-	forget = context.AfterFunc(stream.Context(), giveUp)
+	context.AfterFunc(ctx, func() {
+		if !guarded.isRead.Load() {
+			giveUp()
+		}
+	})
 	if limit, has := p.limit(); has && p.isProbe {
-		time.AfterFunc(time.Until(limit), giveUp)
+		lease := time.AfterFunc(time.Until(limit), giveUp)
+		context.AfterFunc(ctx, func() { lease.Stop() })
 	}
 	return guarded
 }
 
+func (s *guardedStream) SendMsg(message any) error {
+	err := s.ClientStream.SendMsg(message)
+	if err != nil && !errors.Is(err, io.EOF) {
+		// This process has ended it. What the server says is told to who reads.
+		s.report(Cancelled())
+	}
+	return err
+}
+
 func (s *guardedStream) RecvMsg(message any) error {
+	s.isRead.Store(true)
 	err := s.ClientStream.RecvMsg(message)
 	switch {
 	case err == nil || errors.Is(err, io.EOF):
 		s.report(Success())
 	default:
-		s.report(classifyRPC(err, metadata.Pairs("ended", "here"), s.Trailer()))
+		s.report(classifyRPC(err, s.Trailer(), true))
 	}
 	return err
 }

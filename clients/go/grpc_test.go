@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -43,6 +44,11 @@ func (l *ledger) Watch(_ *grpc_health_v1.HealthCheckRequest, stream grpc.ServerS
 }
 
 func (l *ledger) address(t *testing.T) string {
+	address, _ := l.serve(t)
+	return address
+}
+
+func (l *ledger) serve(t *testing.T) (address string, stop func()) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -51,15 +57,24 @@ func (l *ledger) address(t *testing.T) string {
 	grpc_health_v1.RegisterHealthServer(server, l)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
-	return listener.Addr().String()
+	return listener.Addr().String(), server.Stop
 }
 
 func channel(t *testing.T, address string, client *holdoff.Client, options ...holdoff.CallOption) grpc_health_v1.HealthClient {
+	return guardedChannel(t, "passthrough:///"+address, []*holdoff.Client{client}, options, grpc.WithDisableRetry())
+}
+
+// guardedChannel by these clients, the outermost one first.
+func guardedChannel(t *testing.T, target string, clients []*holdoff.Client, options []holdoff.CallOption, dialOptions ...grpc.DialOption) grpc_health_v1.HealthClient {
+	t.Helper()
 	methodOf := func(string) (string, []holdoff.CallOption) { return "ledger", options }
-	conn, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry(),
-		grpc.WithUnaryInterceptor(holdoff.UnaryClientInterceptor(client, methodOf)),
-		grpc.WithStreamInterceptor(holdoff.StreamClientInterceptor(client, methodOf)))
+	dialOptions = append(dialOptions, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	for _, client := range clients {
+		dialOptions = append(dialOptions,
+			grpc.WithChainUnaryInterceptor(holdoff.UnaryClientInterceptor(client, methodOf)),
+			grpc.WithChainStreamInterceptor(holdoff.StreamClientInterceptor(client, methodOf)))
+	}
+	conn, err := grpc.NewClient(target, dialOptions...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,17 +128,93 @@ func TestACallThatRecoversHasItsReplyAndTheCallersTrailer(t *testing.T) {
 	}
 }
 
-func TestACallWhoseConnectionWasRefusedWasNotSent(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+func TestACallWithoutAConnectionWasNotSentAndEvenAnUnsafeOneIsRepeated(t *testing.T) {
+	for name, target := range map[string]string{
+		"refused":                              "passthrough:///" + nowhere(t),
+		"refused by each of two addresses":     "dns:///localhost:1",
+		"unreachable":                          "passthrough:///255.255.255.255:80",
+		"a name that does not resolve":         "dns:///no-such-host.invalid:80",
+		"a name that does not resolve, dialed": "passthrough:///no-such-host.invalid:80",
+	} {
+		t.Run(name, func(t *testing.T) {
+			health := guardedChannel(t, target, []*holdoff.Client{holdoff.NewTesting()}, nil)
+			var stopped *holdoff.Stopped
+			_, err := health.Check(t.Context(), nil)
+			if !errors.As(err, &stopped) || stopped.Reason != holdoff.ReasonAttemptsExhausted || status.Code(err) != codes.Unavailable {
+				t.Errorf("%v", err)
+			}
+			_, err = health.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+			if !errors.As(err, &stopped) || stopped.Reason != holdoff.ReasonAttemptsExhausted {
+				t.Errorf("%v", err)
+			}
+		})
 	}
-	_ = listener.Close()
-	// Unsafe, and still repeated.
-	_, err = channel(t, listener.Addr().String(), holdoff.NewTesting()).Check(t.Context(), nil)
+}
+
+func TestWhatAServerSaysOfAnotherConnectionIsAFailure(t *testing.T) {
+	server := &ledger{check: func(int32, context.Context) error {
+		return status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 10.0.0.1:80: connect: connection refused"`)
+	}}
+	_, err := channel(t, server.address(t), holdoff.NewTesting()).Check(t.Context(), nil)
 	var stopped *holdoff.Stopped
-	if !errors.As(err, &stopped) || stopped.Reason != holdoff.ReasonAttemptsExhausted || status.Code(err) != codes.Unavailable {
-		t.Errorf("%v", err)
+	if !errors.As(err, &stopped) || stopped.Reason != holdoff.ReasonRetryUnsafe || server.calls.Load() != 1 {
+		t.Errorf("%v, %d calls", err, server.calls.Load())
+	}
+}
+
+func TestACallThatWasSentBeforeGRPCsOwnRetryWasRefusedIsAFailure(t *testing.T) {
+	stop := func() {}
+	server := &ledger{check: func(_ int32, ctx context.Context) error {
+		go stop()
+		<-ctx.Done()
+		return nil
+	}}
+	address, stop := server.serve(t)
+	health := guardedChannel(t, "passthrough:///"+address, []*holdoff.Client{holdoff.NewTesting()}, nil, grpc.WithDefaultServiceConfig(`{"methodConfig": [{
+		"name": [{}],
+		"retryPolicy": {"maxAttempts": 2, "initialBackoff": "0.01s", "maxBackoff": "0.01s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`))
+	_, err := health.Check(t.Context(), nil)
+	var stopped *holdoff.Stopped
+	if !errors.As(err, &stopped) || !strings.Contains(err.Error(), "Error while dialing") {
+		t.Fatalf("gRPC did not retry: %v", err)
+	}
+	if stopped.Reason != holdoff.ReasonRetryUnsafe || server.calls.Load() != 1 {
+		t.Errorf("%v, %d calls", err, server.calls.Load())
+	}
+}
+
+func TestACallThatIsGuardedBelowIsNotRetriedAgain(t *testing.T) {
+	denying := clientOf(t, &scripted.Service{Answer: func(*pb.AcquireRequest) *pb.AcquireResponse {
+		return scripted.Denied(pb.DenialReason_DENIAL_REASON_BREAKER_OPEN, time.Second)
+	}})
+	failing := &ledger{check: func(int32, context.Context) error { return status.Error(codes.Unavailable, "scripted") }}
+	for name, c := range map[string]struct {
+		below   *holdoff.Client
+		address string
+		calls   int32
+		reason  holdoff.Reason
+	}{
+		"given up": {holdoff.NewTesting(), failing.address(t), 3, holdoff.ReasonRetriedBelow},
+		"refused":  {holdoff.NewTesting(), nowhere(t), 0, holdoff.ReasonRetriedBelow},
+		"denied":   {denying, failing.address(t), 0, holdoff.ReasonNotRetryable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			failing.calls.Store(0)
+			health := guardedChannel(t, "passthrough:///"+c.address, []*holdoff.Client{holdoff.NewTesting(), c.below}, []holdoff.CallOption{holdoff.Idempotent()}, grpc.WithDisableRetry())
+			_, err := health.Check(t.Context(), nil)
+			var stopped *holdoff.Stopped
+			if !errors.As(err, &stopped) || stopped.Attempts != 1 || stopped.Reason != c.reason || failing.calls.Load() != c.calls {
+				t.Errorf("%v, %d calls", err, failing.calls.Load())
+			}
+			if c.calls > 0 {
+				// Its streams begin.
+				return
+			}
+			_, err = health.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+			if !errors.As(err, &stopped) || stopped.Attempts != 1 || stopped.Reason != c.reason {
+				t.Errorf("%v", err)
+			}
+		})
 	}
 }
 
@@ -186,5 +277,102 @@ func TestAStreamIsReportedOnceByItsFirstMessageItsStatusOrItsCaller(t *testing.T
 				t.Errorf("%v", kinds)
 			}
 		})
+	}
+}
+
+// stubborn is a stream of gRPC's making: it must not be asked for its context before its header or a
+// message, and ends it before its status is returned.
+type stubborn struct {
+	grpc.ClientStream
+	t    *testing.T
+	ctx  context.Context
+	end  context.CancelFunc
+	sent error
+}
+
+func (s *stubborn) Context() context.Context {
+	s.t.Error("its context is asked for before its header or a message")
+	return s.ctx
+}
+
+func (s *stubborn) SendMsg(any) error { return s.sent }
+
+func (s *stubborn) RecvMsg(any) error {
+	s.end()
+	// Whoever listens to the context is first.
+	time.Sleep(10 * time.Millisecond)
+	return status.Error(codes.Internal, "scripted")
+}
+
+func (s *stubborn) Trailer() metadata.MD { return nil }
+
+func TestAStreamIsReportedByWhatItsCallerSees(t *testing.T) {
+	for name, c := range map[string]struct {
+		does func(stream grpc.ClientStream, cancel context.CancelFunc) error
+		kind pb.OutcomeKind
+	}{
+		"its status": {func(stream grpc.ClientStream, _ context.CancelFunc) error {
+			return stream.RecvMsg(nil)
+		}, pb.OutcomeKind_OUTCOME_KIND_FAILURE},
+		"left unread": {func(_ grpc.ClientStream, cancel context.CancelFunc) error {
+			cancel()
+			return nil
+		}, pb.OutcomeKind_OUTCOME_KIND_CANCELLED},
+		"not sent by this process itself": {func(stream grpc.ClientStream, _ context.CancelFunc) error {
+			return stream.SendMsg(nil)
+		}, pb.OutcomeKind_OUTCOME_KIND_CANCELLED},
+	} {
+		t.Run(name, func(t *testing.T) {
+			service := &scripted.Service{}
+			client := clientOf(t, service)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			open := func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+				ctx, end := context.WithCancel(ctx)
+				return &stubborn{t: t, ctx: ctx, end: end, sent: status.Error(codes.Internal, "it cannot be encoded")}, nil
+			}
+			methodOf := func(string) (string, []holdoff.CallOption) { return "ledger", nil }
+			stream, err := holdoff.StreamClientInterceptor(client, methodOf)(ctx, nil, nil, "/shop.v1.Ledger/Watch", open)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = c.does(stream, cancel)
+			if !until(func() bool { flush(t, client); return len(service.Kinds()) > 0 }) {
+				t.Fatal("nothing was reported")
+			}
+			if kinds := service.Kinds(); len(kinds) != 1 || kinds[0] != c.kind {
+				t.Errorf("%v", kinds)
+			}
+		})
+	}
+}
+
+func TestAStreamWhoseDeadlinePassesWhileItIsReadTimedOut(t *testing.T) {
+	service := &scripted.Service{}
+	client := clientOf(t, service)
+	server := &ledger{check: func(_ int32, ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	health := channel(t, server.address(t), client)
+	for i := range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		stream, err := health.Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
+		for err == nil {
+			_, err = stream.Recv()
+		}
+		cancel()
+		if status.Code(err) != codes.DeadlineExceeded {
+			t.Fatal(err)
+		}
+		if !until(func() bool { flush(t, client); return len(service.Kinds()) > i }) {
+			t.Fatal("nothing was reported")
+		}
+	}
+	for _, kind := range service.Kinds() {
+		if kind != pb.OutcomeKind_OUTCOME_KIND_TIMEOUT {
+			t.Errorf("%v", service.Kinds())
+			break
+		}
 	}
 }
