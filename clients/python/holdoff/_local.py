@@ -96,7 +96,7 @@ class Local:
         """The service grants again."""
         record = self._records.get(dependency)
         if record is not None:
-            record.let_go()
+            record.let_go(_clock.now_ns())
 
     def _of(self, dependency: str, heard: Optional[Heard], now: int) -> tuple[Record, Policy]:
         """Past the limit those not called for long go, and then those unknown share one record."""
@@ -111,9 +111,8 @@ class Local:
         record.used = now
         if heard is None:
             return record, self.own
-        # A denial is over once first attempts were let go after it.
-        if heard.let_go_at is not None and heard.let_go_at > record.told_at:
-            record.let_go()
+        if heard.let_go_at is not None:
+            record.let_go_at(heard.let_go_at, now)
         return record, heard.policy
 
 

@@ -416,7 +416,7 @@ def _local_step(
     elif do == "told":
         record.told(Reason[step["reason"]], optional_ns(step["retry_after_ns"]), now)
     elif do == "let_go":
-        record.let_go()
+        record.let_go(now)
     else:
         raise AssertionError(do)
     return None

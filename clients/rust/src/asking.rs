@@ -150,7 +150,7 @@ impl Asking {
             Ok(Answer::Grant(granted)) => {
                 self.told();
                 let local = &self.client.inner().local;
-                local.forget(&self.question.dependency);
+                local.let_go(&self.question.dependency, self.client.inner().clock.time());
                 let terms = Terms::from(granted).less(held);
                 Permit::try_new(self.clone(), terms, asked_at)
             }

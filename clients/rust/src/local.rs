@@ -18,6 +18,8 @@ use std::{
 use holdoff_decision::{
     self as decision, Ask, Context, Grant, MadeUnder, Nanos, OutcomeKind, Policy, Previous,
     Priority, Question, Record, Sample, Share, Time,
+    breaker::Phase,
+    operate,
     policy::{Breaker, Budget, Calendar, Mode, Ramp, RetryRate},
     report::Tally,
 };
@@ -162,7 +164,7 @@ impl Local {
         let entry = self.entry_of(&mut entries, dependency, now);
         let context = context(now, sample);
         if let Some(kept) = &asked.kept {
-            entry.keep_to(kept);
+            entry.keep_to(kept, now);
         }
         if asked.strictness == Strictness::All
             && let Some(denied) = entry.heed_fleet(now)
@@ -193,7 +195,7 @@ impl Local {
         let mut entries = self.lock();
         let entry = self.entry_of(&mut entries, dependency, now);
         if let Some(kept) = &asked.kept {
-            entry.keep_to(kept);
+            entry.keep_to(kept, now);
         }
         entry.take_previous(asked, &context(now, Sample::default()));
     }
@@ -209,7 +211,7 @@ impl Local {
         let mut entries = self.lock();
         let entry = self.entry_of(&mut entries, dependency, now);
         if let Some(kept) = kept {
-            entry.keep_to(kept);
+            entry.keep_to(kept, now);
         }
         let record = &mut entry.record;
         let ended = tally(record.breaker.epoch, &outcome.as_decision());
@@ -264,9 +266,9 @@ impl Local {
     }
 
     /// The service grants again.
-    pub(crate) fn forget(&self, dependency: &Arc<str>) {
+    pub(crate) fn let_go(&self, dependency: &Arc<str>, now: Time) {
         if let Some(entry) = self.lock().get_mut(dependency) {
-            entry.fleet = None;
+            entry.let_go(|_| true, now);
         }
     }
 
@@ -305,12 +307,21 @@ impl Local {
 }
 
 impl Entry {
-    /// A denial is over once first attempts were let go after it.
-    fn keep_to(&mut self, kept: &Kept) {
+    fn keep_to(&mut self, kept: &Kept, now: Time) {
         self.policies = Arc::clone(&kept.policies);
-        let is_over = |fleet: &Remembered| kept.let_go_at.is_some_and(|at| at > fleet.since);
-        if self.fleet.as_ref().is_some_and(is_over) {
-            self.fleet = None;
+        if let Some(at) = kept.let_go_at {
+            self.let_go(|since| at > since, now);
+        }
+    }
+
+    /// The fleet let first attempts go: its denials from before are over, and so is what this
+    /// process's own breaker, which knew less, made of the failures before.
+    fn let_go(&mut self, is_before: impl Fn(Time) -> bool, now: Time) {
+        self.fleet.take_if(|fleet| is_before(fleet.since));
+        let breaker = &self.record.breaker;
+        if breaker.phase != Phase::Closed && is_before(breaker.since) {
+            operate::reset(&mut self.record, now);
+            self.record.take_changes();
         }
     }
 

@@ -100,17 +100,26 @@ class Record:
         self._detector = Detector()
         self._budget = Budget()
         self._told: Optional[tuple[Reason, int]] = None
-        self.told_at = 0
+        self._told_at = 0
 
     def told(self, reason: Reason, retry_after_ns: Optional[int], now: int) -> None:
         """The service denied so. What binds all is kept to its own end."""
         if reason in BINDS_ALL:
             lasts = TOLD_MAX_NS if retry_after_ns is None else min(retry_after_ns, TOLD_MAX_NS)
-            self._told, self.told_at = (reason, now + lasts), now
+            self._told, self._told_at = (reason, now + lasts), now
 
-    def let_go(self) -> None:
+    def let_go(self, now: int) -> None:
         """The service grants again."""
-        self._told = None
+        self.let_go_at(None, now)
+
+    def let_go_at(self, at: Optional[int], now: int) -> None:
+        """The service let first attempts go at that time, `None`: right now. What it denied before
+        is over, and so is what this process's own breaker, which knew less, made of it."""
+        if at is None or at > self._told_at:
+            self._told = None
+        if self._phase is not Phase.CLOSED and (at is None or at > self._since):
+            self._level = 0
+            self._enter(Phase.CLOSED, now)
 
     def first(
         self, policy: Policy, left_ns: Optional[int], now: int, spread: float, retries_only: bool

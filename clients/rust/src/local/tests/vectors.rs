@@ -65,7 +65,7 @@ impl Story {
                 return None;
             }
             "let_go" => {
-                self.local.forget(&self.name);
+                self.local.let_go(&self.name, now);
                 return None;
             }
             other => panic!("{other}"),

@@ -100,7 +100,7 @@ final class Local {
     synchronized void letGo(String dependency) {
         Entry entry = entries.get(dependency);
         if (entry != null) {
-            entry.record.letGo();
+            entry.record.letGo(clock.time());
         }
     }
 
@@ -127,7 +127,7 @@ final class Local {
         entry.used = now;
         Long letGoAt = pushed == null ? null : pushed.letGoAt(dependency);
         if (letGoAt != null) {
-            entry.record.letGoAt(letGoAt);
+            entry.record.letGoAt(letGoAt, now);
         }
         return entry;
     }

@@ -159,15 +159,27 @@ public final class LocalRecord {
         }
     }
 
-    /** The service lets first attempts go. */
-    public void letGo() {
+    /** The service grants again. */
+    public void letGo(long now) {
         told = null;
+        closeOwn(now);
     }
 
     /** The service let first attempts go at this time. */
-    public void letGoAt(long at) {
+    public void letGoAt(long at, long now) {
         if (told != null && Nanos.less(told.since(), at)) {
             told = null;
+        }
+        if (Nanos.less(since, at)) {
+            closeOwn(now);
+        }
+    }
+
+    /** The fleet lets first attempts go, and this process's own breaker knew less. */
+    private void closeOwn(long now) {
+        if (phase != Phase.CLOSED) {
+            level = 0;
+            enter(Phase.CLOSED, now);
         }
     }
 

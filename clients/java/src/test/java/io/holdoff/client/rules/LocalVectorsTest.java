@@ -64,7 +64,7 @@ final class LocalVectorsTest {
                                 DenialReason.valueOf(step.text("reason")),
                                 step.nanosOrNull("retry_after_ns"),
                                 now);
-                case "let_go" -> record.letGo();
+                case "let_go" -> record.letGo(now);
                 default -> throw new AssertionError(step.text("do"));
             }
         }
