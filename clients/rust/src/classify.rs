@@ -15,7 +15,7 @@ pub use self::{
     grpc::{Grpc, grpc},
     http::{Http, HttpBoxed, http},
 };
-use crate::outcome::Outcome;
+use crate::{denied::CallError, outcome::Outcome};
 
 /// Reads a result as an outcome.
 pub trait Classify<T, E> {
@@ -42,15 +42,30 @@ impl<T, E> Classify<T, E> for Plain {
     }
 }
 
+/// For an operation that is a guarded call itself: `Ok` is success, a [`CallError`] is
+/// [`CallError::outcome`] of a failure.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Guarded;
+
+impl<T, E> Classify<T, CallError<E>> for Guarded {
+    fn classify(&self, result: &Result<T, CallError<E>>) -> Outcome {
+        match result {
+            Ok(_) => Outcome::success(),
+            Err(error) => error.outcome(|_| Outcome::failure()),
+        }
+    }
+}
+
 /// An error of a connection, by the first cause that tells:
 ///
 /// | cause | outcome |
 /// |---|---|
-/// | connection refused, network or host unreachable | not sent |
+/// | tonic made no connection, or one was refused | not sent |
 /// | timed out (I/O, tokio's or tonic's timeout) | timeout |
 /// | anything else | failure |
 ///
-/// A connection that broke is a failure and not "not sent": the request may have arrived.
+/// A connection that broke is a failure and not "not sent": the request may have arrived. So
+/// is an unreachable network or host, which one that stood can be told too.
 pub fn transport(error: &(dyn Error + 'static)) -> Outcome {
     let mut cause = Some(error);
     while let Some(current) = cause {
@@ -63,13 +78,14 @@ pub fn transport(error: &(dyn Error + 'static)) -> Outcome {
 }
 
 fn of_cause(cause: &(dyn Error + 'static)) -> Option<Outcome> {
+    if cause.is::<tonic::ConnectError>() {
+        return Some(Outcome::not_sent());
+    }
     if cause.is::<tokio::time::error::Elapsed>() || cause.is::<tonic::TimeoutExpired>() {
         return Some(Outcome::timeout());
     }
     match cause.downcast_ref::<io::Error>()?.kind() {
-        io::ErrorKind::ConnectionRefused
-        | io::ErrorKind::HostUnreachable
-        | io::ErrorKind::NetworkUnreachable => Some(Outcome::not_sent()),
+        io::ErrorKind::ConnectionRefused => Some(Outcome::not_sent()),
         io::ErrorKind::TimedOut => Some(Outcome::timeout()),
         _ => None,
     }

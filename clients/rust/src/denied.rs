@@ -5,6 +5,8 @@ use std::{fmt, time::Duration};
 use holdoff_decision as decision;
 use thiserror::Error;
 
+use crate::outcome::{Outcome, OutcomeKind};
+
 /// Texts of the service are cut to so many bytes.
 const DETAIL_BYTES: usize = 1024;
 
@@ -190,6 +192,22 @@ impl<E> CallError<E> {
     /// limit of an attempt, or the lease of a probe. There is no real error.
     pub fn is_timeout(&self) -> bool {
         self.last.is_none() && self.attempts > 0
+    }
+
+    /// What a call around this one is told, so that calls in calls do not multiply: what
+    /// `of_last` reads in the last real error, a timeout where all attempts were cut off, and
+    /// in both cases that it was retried below where there was more than one. A call that was
+    /// denied says nothing of the dependency around it: ignored.
+    pub fn outcome(&self, of_last: impl FnOnce(&E) -> Outcome) -> Outcome {
+        let outcome = match &self.last {
+            Some(last) => of_last(last),
+            None if self.is_timeout() => Outcome::timeout(),
+            None => Outcome::new(OutcomeKind::Ignored),
+        };
+        match self.attempts {
+            0 | 1 => outcome,
+            2.. => outcome.retried_below(),
+        }
     }
 }
 

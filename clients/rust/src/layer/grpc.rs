@@ -12,10 +12,11 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, request::Parts};
+use http::{HeaderMap, Request, Response, StatusCode, request::Parts};
 use http_body::{Body as _, Frame};
 use tonic::{Code, Status, body::Body};
 use tower::{Layer, Service, ServiceExt};
@@ -34,6 +35,8 @@ const REPEATED_BYTES_MAX: usize = 1024 * 1024;
 
 /// Guards a channel. `question` names, by the path and headers of each request, the
 /// dependency, or a whole [`Question`]. A denied call ends with a [`Status`], as any other.
+/// A request's own timeout (`grpc-timeout`) is the deadline of the whole call, its attempts and
+/// delays together, unless the question has one.
 ///
 /// ```no_run
 /// # use holdoff_client::{Client, GrpcLayer, Question, Safety, operator::OperatorServiceClient};
@@ -135,7 +138,11 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let (parts, body) = request.into_parts();
-        let question = (self.question)(&parts).into();
+        let question: Question = (self.question)(&parts).into();
+        let question = match (question.deadline, timeout_of(&parts.headers)) {
+            (None, Some(timeout)) => question.deadline(timeout),
+            (Some(_), _) | (None, None) => question,
+        };
         let (frames, mut rest) = take_what_is_there(body);
         let question = match rest {
             None => question,
@@ -189,6 +196,25 @@ fn status_of(why: &Denied) -> Status {
         _ => Code::Unavailable,
     };
     Status::new(code, why.to_string())
+}
+
+/// One to eight digits and a unit, as gRPC over HTTP/2 has it; tonic's `set_timeout` writes it.
+fn timeout_of(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("grpc-timeout")?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if !(1..=8).contains(&digits.len()) || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let count = digits.parse().ok()?;
+    Some(match unit {
+        "H" => Duration::from_secs(count * 3600),
+        "M" => Duration::from_secs(count * 60),
+        "S" => Duration::from_secs(count),
+        "m" => Duration::from_millis(count),
+        "u" => Duration::from_micros(count),
+        "n" => Duration::from_nanos(count),
+        _ => return None,
+    })
 }
 
 /// The data of a request that can be had without waiting, and what is not yet written.
@@ -259,5 +285,40 @@ impl http_body::Body for Failing {
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         Poll::Ready(self.0.take().map(Err))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<Duration> {
+        timeout_of(&HeaderMap::from_iter([(
+            http::HeaderName::from_static("grpc-timeout"),
+            text.parse().unwrap(),
+        )]))
+    }
+
+    #[test]
+    fn a_timeout_is_read_in_each_unit_and_in_no_other_form() {
+        let nanos = |text| read(text).map(|timeout| timeout.as_nanos());
+        let units = ["1n", "2u", "3m", "4S", "5M", "6H"].map(nanos);
+        let secs = 1_000_000_000;
+        let expected = [1, 2_000, 3_000_000, 4 * secs, 300 * secs, 21_600 * secs];
+        assert_eq!(units, expected.map(Some));
+        assert_eq!(nanos("99999999H"), Some(359_999_996_400 * secs));
+        for bad in [
+            "",
+            "S",
+            "123456789m",
+            "1",
+            "-1S",
+            "+1S",
+            "1s",
+            "1.5S",
+            "1 S",
+        ] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
     }
 }

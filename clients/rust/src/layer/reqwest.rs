@@ -25,11 +25,17 @@ use crate::{
 /// [`Error::Middleware`] with a [`CallError`] inside, which says why and until when; so is one
 /// whose attempts were all cut off ([`CallError::is_timeout`]), since nobody else can make an
 /// error of reqwest.
+///
+/// reqwest follows redirects below this, and a connection that could not be made may have been
+/// that of a second hop, after the first one has executed the request. So it counts as a
+/// failure, and an unsafe request is not repeated, unless [`Self::without_redirects`] says
+/// that there are no second hops.
 #[derive(Clone)]
 pub struct HoldoffMiddleware<F> {
     client: Client,
     question: Arc<F>,
     on_denied: OnDenied,
+    reading: Reading,
 }
 
 impl HoldoffMiddleware<fn(&Request) -> Question> {
@@ -48,7 +54,16 @@ impl<F> HoldoffMiddleware<F> {
             client,
             question: Arc::new(question),
             on_denied: OnDenied::default(),
+            reading: Reading::default(),
         }
+    }
+
+    /// The client below was built with `redirect::Policy::none()`: a request whose connection
+    /// could not be made was certainly not sent, and even an unsafe one is repeated.
+    #[must_use]
+    pub fn without_redirects(mut self) -> Self {
+        self.reading = Reading::OneHop;
+        self
     }
 
     /// What happens when the answer is no.
@@ -85,7 +100,7 @@ where
         let (mut request, extensions) = (Some(request), Mutex::new(extensions));
         let call = self.client.call(question).on_denied(self.on_denied);
         let result = call
-            .classify(Read)
+            .classify(self.reading)
             .run(|_| {
                 let copy = request.as_ref().and_then(Request::try_clone);
                 let sent = copy.or_else(|| request.take());
@@ -113,29 +128,45 @@ where
 #[error("the body was sent already and cannot be repeated")]
 struct SentAlready;
 
-#[derive(Clone, Copy)]
-struct Read;
+/// How results are read: what a connection that could not be made says depends on the hops.
+#[derive(Clone, Copy, Debug, Default)]
+enum Reading {
+    #[default]
+    ManyHops,
+    OneHop,
+}
 
-impl Classify<Response, Error> for Read {
+impl Classify<Response, Error> for Reading {
     fn classify(&self, result: &Result<Response, Error>) -> Outcome {
         match result {
             Ok(response) => classify::http(response.status(), response.headers()),
-            Err(Error::Reqwest(error)) => of_reqwest(error),
-            Err(Error::Middleware(error)) => classify::transport(error.as_ref()),
+            Err(error) => self.of_error(error),
         }
     }
 }
 
-fn of_reqwest(error: &reqwest::Error) -> Outcome {
-    if error.is_builder() {
-        Outcome::new(crate::OutcomeKind::Rejected)
-    } else if error.is_connect() {
-        // Also one that timed out: nothing of the request has left.
-        Outcome::not_sent()
-    } else if error.is_timeout() {
-        Outcome::timeout()
-    } else {
-        classify::transport(error)
+impl Reading {
+    fn of_error(self, error: &Error) -> Outcome {
+        match error {
+            Error::Reqwest(error) => self.of_reqwest(error),
+            // Guarded below too: given up without an error of reqwest.
+            Error::Middleware(error) => match error.downcast_ref::<CallError<Error>>() {
+                Some(below) => below.outcome(|last| self.of_error(last)),
+                None => classify::transport(error.as_ref()),
+            },
+        }
+    }
+
+    fn of_reqwest(self, error: &reqwest::Error) -> Outcome {
+        if error.is_builder() {
+            return Outcome::new(crate::OutcomeKind::Rejected);
+        }
+        match self {
+            // Also one that timed out: nothing of the request has left.
+            Self::OneHop if error.is_connect() => Outcome::not_sent(),
+            Self::OneHop | Self::ManyHops if error.is_timeout() => Outcome::timeout(),
+            Self::OneHop | Self::ManyHops => Outcome::failure(),
+        }
     }
 }
 

@@ -168,3 +168,74 @@ async fn a_request_that_is_still_being_written_is_passed_on_and_never_repeated()
     client.session(stream).await.unwrap_err();
     assert_eq!(holdoff.questions().len(), 2, "one a call");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_timeout_of_a_request_is_that_of_the_whole_call() {
+    let holdoff = Scripted::granting();
+    let called = Scripted::new(|_| Reply::Fail(tonic::Code::Unavailable));
+    let mut client = guarded_client(&holdoff, &called).await;
+    let mut request = tonic::Request::new(proto::AcquireRequest::default());
+    request.set_timeout(Duration::from_secs(3));
+    client.acquire(request).await.unwrap_err();
+    let asked = holdoff.questions();
+    assert!(asked.len() > 1, "{asked:?}");
+    for question in asked {
+        let left = Duration::try_from(question.time_left.unwrap()).unwrap();
+        assert!(left <= Duration::from_secs(3), "{left:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b14_calls_in_calls_do_not_multiply() {
+    // Says what the rules say of a layer below that retried.
+    let holdoff = Scripted::new(|question| {
+        let previous = question.previous.as_ref();
+        let outcome = previous.and_then(|previous| previous.outcome.as_ref());
+        match outcome.is_some_and(|outcome| outcome.retried_below) {
+            true => deny(proto::DenialReason::RetriedBelow, None),
+            false if question.attempt > 3 => deny(proto::DenialReason::AttemptsExhausted, None),
+            false => grant(Duration::ZERO),
+        }
+    });
+    let client = holdoff.client();
+    let calls = AtomicU32::new(0);
+    let question = |name: &'static str| Question::new(name).safety(Safety::Idempotent);
+    let outer = client.call(question("outer")).classify(classify::Guarded);
+    let error = outer
+        .run(async |_| {
+            let inner = client.call(question("inner"));
+            inner
+                .run(async |_| {
+                    calls.fetch_add(1, SeqCst);
+                    Err::<(), _>("down")
+                })
+                .await
+        })
+        .await
+        .unwrap_err();
+    assert_eq!(calls.load(SeqCst), 3);
+    assert_eq!((error.attempts, error.last.unwrap().attempts), (1, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_denied_says_nothing_of_the_one_around_it() {
+    let holdoff = Scripted::new(|question| match question.dependency.as_str() {
+        "inner" => deny(proto::DenialReason::BreakerOpen, None),
+        _ => grant(Duration::ZERO),
+    });
+    let client = holdoff.client();
+    let outer = client
+        .call(Question::new("outer").max_attempts(1))
+        .classify(classify::Guarded);
+    outer
+        .run(async |_| {
+            client
+                .call("inner")
+                .run(async |_| Ok::<_, String>(()))
+                .await
+        })
+        .await
+        .unwrap_err();
+    assert!(client.flush(Duration::from_secs(1)).await);
+    assert_eq!(holdoff.reported_kinds(), [proto::OutcomeKind::Ignored]);
+}

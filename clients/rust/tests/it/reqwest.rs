@@ -90,28 +90,61 @@ async fn a_refused_request_is_not_sent_and_the_error_says_why() {
     assert_eq!(count.load(SeqCst), 0);
 }
 
-#[tokio::test]
-async fn the_error_of_a_request_that_was_tried_is_reqwests_own() {
-    let service = Scripted::new(|question| match question.attempt {
+/// What the last question says of the attempt before.
+fn told_last(service: &Scripted) -> proto::Outcome {
+    let questions = service.questions();
+    let previous = questions.last().unwrap().previous.clone();
+    previous.unwrap().outcome.unwrap()
+}
+
+fn two_attempts() -> Scripted {
+    Scripted::new(|question| match question.attempt {
         1 | 2 => grant(Duration::ZERO),
         _ => deny(proto::DenialReason::AttemptsExhausted, None),
-    });
+    })
+}
+
+/// Where nobody listens.
+async fn closed_url() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
-    drop(listener);
-    let error = guarded(&service).post(&url).send().await.unwrap_err();
+    format!("http://{}/", listener.local_addr().unwrap())
+}
+
+#[tokio::test]
+async fn the_error_of_a_request_that_was_tried_is_reqwests_own() {
+    let service = two_attempts();
+    let one_hop = reqwest::Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none());
+    let client = ClientBuilder::new(one_hop.build().unwrap())
+        .with(HoldoffMiddleware::by_host(service.client()).without_redirects())
+        .build();
+    let error = client.post(closed_url().await).send().await.unwrap_err();
     let Error::Reqwest(error) = error else {
         panic!("{error}")
     };
     assert!(error.is_connect());
-    let outcome = service
-        .questions()
-        .last()
-        .unwrap()
-        .previous
-        .clone()
-        .unwrap()
-        .outcome
-        .unwrap();
-    assert_eq!(outcome.kind(), proto::OutcomeKind::NotSent);
+    assert_eq!(told_last(&service).kind(), proto::OutcomeKind::NotSent);
+}
+
+#[tokio::test]
+async fn b15_a_connection_that_a_redirect_could_not_make_does_not_repeat_the_charge() {
+    let service = two_attempts();
+    let dead = closed_url().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/charge", listener.local_addr().unwrap());
+    let count = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&count);
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            counted.fetch_add(1, SeqCst);
+            drop(socket.read(&mut [0; 4096]).await);
+            let answer =
+                format!("HTTP/1.1 303 See Other\r\nlocation: {dead}\r\ncontent-length: 0\r\n\r\n");
+            drop(socket.write_all(answer.as_bytes()).await);
+        }
+    });
+    let error = guarded(&service).post(&url).send().await.unwrap_err();
+    assert!(error.is_connect());
+    assert_eq!(count.load(SeqCst), 1);
 }
