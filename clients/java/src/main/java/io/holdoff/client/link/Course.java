@@ -12,8 +12,11 @@ import java.util.Set;
 final class Course {
     private static final long SECOND = 1_000_000_000L;
 
-    /** The return after a loss is drawn from 0 to so long. */
-    private static final long SPREAD = 5 * SECOND;
+    /**
+     * The return after a loss is drawn from 0 to so long: with its connecting and its first
+     * question, a client is back within 5 s of the service.
+     */
+    private static final long SPREAD = 4 * SECOND + SECOND / 2;
 
     private static final long SPREAD_MAX = 30 * SECOND;
 

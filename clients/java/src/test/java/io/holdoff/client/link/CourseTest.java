@@ -9,33 +9,33 @@ import org.junit.jupiter.api.Test;
 
 /** When the next connection is tried, and where. */
 final class CourseTest {
-    private static final long SECOND = 1_000_000_000L;
+    private static final long MILLISECOND = 1_000_000L;
 
     private final Course course = new Course(2, 0);
 
     @Test
-    void aReturnIsSpreadOverFiveSecondsGrowingToThirtyWhereTheServiceIsIll() {
+    void aReturnIsSpreadOverFourAndAHalfSecondsGrowingToThirtyWhereTheServiceIsIll() {
         List<Long> waits = new ArrayList<>();
         for (int time = 0; time < 5; time++) {
             course.ended(0, End.BROKEN_UNPROVEN, 0, 1);
-            waits.add(course.notBefore() / SECOND);
+            waits.add(course.notBefore() / MILLISECOND);
         }
-        assertEquals(List.of(5L, 10L, 20L, 30L, 30L), waits);
+        assertEquals(List.of(4_500L, 9_000L, 18_000L, 30_000L, 30_000L), waits);
         for (int time = 0; time < 5; time++) {
             course.nothingReachable(0, 1);
-            assertEquals(5, course.notBefore() / SECOND, "nobody listens");
+            assertEquals(4_500, course.notBefore() / MILLISECOND, "nobody listens");
         }
         course.ended(0, End.BROKEN, 0, 0.5);
-        assertEquals(5 * SECOND / 2, course.notBefore());
+        assertEquals(2_250, course.notBefore() / MILLISECOND);
     }
 
     @Test
-    void aSilentEndpointIsLeftForTheNextOneAfterOneToFiveSeconds() {
+    void aSilentEndpointIsLeftForTheNextOneAfterOneToFourAndAHalfSeconds() {
         course.ended(0, End.SILENT, 0, 0);
         assertEquals(1, course.start());
-        assertEquals(SECOND, course.notBefore());
+        assertEquals(1_000, course.notBefore() / MILLISECOND);
         course.ended(1, End.SILENT, 0, 1);
         assertEquals(0, course.start());
-        assertEquals(5 * SECOND, course.notBefore());
+        assertEquals(4_500, course.notBefore() / MILLISECOND);
     }
 }
