@@ -41,7 +41,8 @@ public final class Checker {
          *
          * @param check how long it may take
          * @return true where it does
-         * @throws Exception it does not
+         * @throws Exception it does not; an error says so too, unless it is one of the virtual
+         *     machine, which ends the checker
          */
         boolean run(Check check) throws Exception;
     }
@@ -144,7 +145,7 @@ public final class Checker {
                         () -> {
                             try {
                                 ended.complete(run());
-                            } catch (InterruptedException | RuntimeException why) {
+                            } catch (Throwable why) {
                                 ended.completeExceptionally(why);
                             }
                         },
@@ -167,7 +168,9 @@ public final class Checker {
         boolean isHealthy = false;
         try (limit) {
             isHealthy = check.run(new Check(Duration.ofNanos(course.timeoutOfRun()), isLocal));
-        } catch (Exception failed) {
+        } catch (VirtualMachineError fatal) {
+            throw fatal;
+        } catch (Throwable failed) {
             limit.close();
             if (failed instanceof InterruptedException told && !limit.hasFired()) {
                 throw told;

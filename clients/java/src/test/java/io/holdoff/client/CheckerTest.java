@@ -1,6 +1,8 @@
 package io.holdoff.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
@@ -13,6 +15,8 @@ import io.holdoff.client.v1.PlanCheckResponse;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
@@ -105,5 +109,42 @@ final class CheckerTest {
                         .run();
         assertEquals(new Checked(3, Optional.of(false)), checked);
         assertTrue(told.stream().allMatch(Finding.Ran::timedOut));
+    }
+
+    @Test
+    void aCheckThatThrowsWhateverIsUnhealthyAndChecksGoOn() {
+        CompletableFuture<Checked> checking =
+                Holdoff.testing()
+                        .check(
+                                "payments",
+                                check -> {
+                                    throw new AssertionError("not as it should be");
+                                })
+                        .start("payments-check");
+        assertEquals(new Checked(3, Optional.of(false)), checking.join());
+    }
+
+    @Test
+    void whatEndsACheckerEndsItsFuture() {
+        OutOfMemoryError fatal = new OutOfMemoryError("of a test");
+        AssertionError fault = new AssertionError("of the listener");
+        CompletableFuture<Checked> ill =
+                Holdoff.testing()
+                        .check(
+                                "payments",
+                                check -> {
+                                    throw fatal;
+                                })
+                        .start("ill");
+        assertSame(fatal, assertThrows(CompletionException.class, ill::join).getCause());
+        CompletableFuture<Checked> odd =
+                Holdoff.testing()
+                        .check("payments", check -> true)
+                        .told(
+                                finding -> {
+                                    throw fault;
+                                })
+                        .start("odd");
+        assertSame(fault, assertThrows(CompletionException.class, odd::join).getCause());
     }
 }
