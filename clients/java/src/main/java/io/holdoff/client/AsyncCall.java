@@ -13,7 +13,7 @@ final class AsyncCall<T> {
     private final Classifier classifier;
     private final AsyncOperation<T> operation;
     private final Pending pending = new Pending();
-    private final CompletableFuture<T> result = new CompletableFuture<>();
+    private final CompletableFuture<T> result = new Cancellable<>(pending::cancel);
     private Asking asking;
     private Throwable error;
     private T value;
@@ -34,12 +34,6 @@ final class AsyncCall<T> {
     }
 
     CompletableFuture<T> begin() {
-        result.whenComplete(
-                (done, failed) -> {
-                    if (result.isCancelled()) {
-                        pending.cancel();
-                    }
-                });
         next();
         return result;
     }
@@ -98,6 +92,10 @@ final class AsyncCall<T> {
     }
 
     private void attempt(Permit permit) {
+        if (pending.isCancelled()) {
+            permit.close();
+            return;
+        }
         long begun = System.nanoTime();
         Long limit = permit.limitNanos();
         CompletableFuture<T> running;
@@ -121,9 +119,15 @@ final class AsyncCall<T> {
         running.whenComplete(
                 (returned, thrown) -> {
                     cancel(timer);
-                    long took = System.nanoTime() - begun;
                     boolean isCut = thrown != null && wasCut.get();
-                    ended(permit, isCut, returned, thrown == null ? null : Later.cause(thrown), took);
+                    Throwable cause = thrown == null ? null : Later.cause(thrown);
+                    try {
+                        ended(permit, isCut, returned, cause, begun);
+                    } catch (Throwable fatal) {
+                        // Of the classifier.
+                        permit.close();
+                        result.completeExceptionally(fatal);
+                    }
                 });
     }
 
@@ -146,7 +150,7 @@ final class AsyncCall<T> {
         }
     }
 
-    private void ended(Permit permit, boolean wasCut, T returned, Throwable thrown, long took) {
+    private void ended(Permit permit, boolean wasCut, T returned, Throwable thrown, long begun) {
         if (pending.isCancelled()) {
             permit.close();
             return;
@@ -156,10 +160,10 @@ final class AsyncCall<T> {
             value = returned;
             error = thrown;
             hasValue = thrown == null;
-            outcome = classify(returned, thrown);
+            outcome = Reading.of(classifier, returned, thrown, begun);
         }
         if (outcome.latencyNanos() < 0) {
-            outcome = outcome.latencyNanos(took);
+            outcome = outcome.latencyNanos(System.nanoTime() - begun);
         }
         if (outcome.kind() == OutcomeKind.SUCCESS && hasValue) {
             permit.report(outcome);
@@ -170,17 +174,12 @@ final class AsyncCall<T> {
         core.executor().execute(() -> goOn(null, this::next));
     }
 
-    private Outcome classify(T returned, Throwable thrown) {
-        try {
-            return classifier.classify(returned, thrown);
-        } catch (RuntimeException fault) {
-            result.completeExceptionally(fault);
-            return Outcome.of(OutcomeKind.IGNORED);
-        }
-    }
-
     private void stopped(Denied why) {
         asking.tell();
+        if (pending.isCancelled()) {
+            // The future says so itself.
+            return;
+        }
         if (hasValue) {
             result.complete(value);
         } else if (error == null) {
@@ -199,7 +198,7 @@ final class AsyncCall<T> {
         }
         try {
             step.run();
-        } catch (RuntimeException odd) {
+        } catch (Throwable odd) {
             result.completeExceptionally(odd);
         }
     }

@@ -85,18 +85,17 @@ final class BlockingCall<T, E extends Exception> {
         long begun = permit.begins();
         Outcome outcome;
         try {
-            outcome = runOnce(permit);
-        } catch (RuntimeException fault) {
-            // Of the classifier.
+            outcome = runOnce(permit, begun);
+        } catch (Throwable fatal) {
             permit.close();
-            throw fault;
+            throw fatal;
         }
         return outcome.latencyNanos() < 0
                 ? outcome.latencyNanos(System.nanoTime() - begun)
                 : outcome;
     }
 
-    private Outcome runOnce(Permit permit) {
+    private Outcome runOnce(Permit permit, long begun) {
         Long nanos = permit.limitNanos();
         T returned;
         Limit limit = Limit.of(core.loop(), nanos);
@@ -108,13 +107,10 @@ final class BlockingCall<T, E extends Exception> {
                 return Outcome.timeout();
             }
             keep(null, thrown, false);
-            return classifier.classify(null, thrown);
-        } catch (Throwable fatal) {
-            permit.close();
-            throw fatal;
+            return Reading.of(classifier, null, thrown, begun);
         }
         keep(returned, null, true);
-        return classifier.classify(returned, null);
+        return Reading.of(classifier, returned, null, begun);
     }
 
     private void keep(T returned, Exception thrown, boolean isValue) {

@@ -19,7 +19,8 @@ import java.util.Map;
 @FunctionalInterface
 public interface Classifier {
     /**
-     * Reads the end of an attempt.
+     * Reads the end of an attempt. Where it throws, or returns null, the outcome is ignored: there
+     * is no further attempt, and the caller gets what the attempt came to.
      *
      * @param value what it returned, where {@code error} is null
      * @param error what it threw, or null
@@ -31,6 +32,12 @@ public interface Classifier {
      * Reads what it knows: responses of {@link java.net.http.HttpClient} by their status, gRPC
      * errors by their code, refused and unknown hosts as not sent, timeouts, interrupts and
      * cancelled futures. Any other value is a success, any other exception a failure.
+     *
+     * <p>What a guarded call below this one threw is read as its last real error, and not retried
+     * where that call has retried; a {@link DeniedException} of one that was never made is ignored.
+     *
+     * <p>An HTTP client that follows redirects by itself may have sent a request whose connection
+     * was refused: where that must not be repeated, read its errors by {@link #plain()}.
      *
      * @return the classifier that is used where none is named
      */

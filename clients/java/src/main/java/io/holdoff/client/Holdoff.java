@@ -30,7 +30,6 @@ import java.util.concurrent.TimeoutException;
  * daemon thread.
  */
 public final class Holdoff implements AutoCloseable {
-    private static final int CAUSES_MAX = 16;
     private static final long MILLISECOND = 1_000_000L;
 
     private final Core core;
@@ -147,6 +146,21 @@ public final class Holdoff implements AutoCloseable {
         return Later.shown(core, pending, asked, 0);
     }
 
+    /** Permission whose delay is over. Cancelled, it gives back whatever is granted. */
+    CompletableFuture<Permit> obtainAsync(Question question) {
+        core.checkName(question.dependency());
+        Pending pending = new Pending();
+        CompletableFuture<Decision> held =
+                Asking.first(core, question)
+                        .askLater(pending)
+                        .thenCompose(
+                                said ->
+                                        said instanceof Permit permit
+                                                ? permit.holdLater(pending, 0)
+                                                : CompletableFuture.completedFuture(said));
+        return Later.shown(core, pending, held, 0);
+    }
+
     /**
      * A task that is restarted when it throws, after a coordinated and jittered delay.
      *
@@ -196,17 +210,16 @@ public final class Holdoff implements AutoCloseable {
      */
     public static Optional<Denied> whyStopped(Throwable error) {
         int depth = 0;
-        for (Throwable at = error; at != null && depth < CAUSES_MAX; at = at.getCause(), depth++) {
+        for (Throwable at = error; at != null && depth < Stopped.CAUSES_MAX; at = at.getCause(), depth++) {
             if (at instanceof DeniedException denied) {
                 return Optional.ofNullable(denied.denied());
             }
             if (at instanceof TimedOutException late) {
                 return Optional.ofNullable(late.denied());
             }
-            for (Throwable suppressed : at.getSuppressed()) {
-                if (suppressed instanceof Stopped stopped) {
-                    return Optional.ofNullable(stopped.denied());
-                }
+            Stopped stopped = Stopped.in(at);
+            if (stopped != null) {
+                return Optional.ofNullable(stopped.denied());
             }
         }
         return Optional.empty();

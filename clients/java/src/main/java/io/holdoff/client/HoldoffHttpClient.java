@@ -32,8 +32,10 @@ import javax.net.ssl.SSLParameters;
  * <p>Responses are read by their status ({@link Classifier#http}) and returned as they are where
  * there is no further attempt. The error of a request that was sent is the client's own; that of
  * one that was refused is an {@link IOException} in which {@link Holdoff#whyStopped} finds the
- * reason, and a {@link HttpTimeoutException} where all attempts were cut off. A request whose body
- * has no known length is a stream, and is sent once. WebSockets are not guarded.
+ * reason, and a {@link HttpTimeoutException} where all attempts were cut off. A connection that is
+ * refused counts as not sent only with a client that follows no redirects: elsewhere it may be that
+ * of a later hop. A request whose body has no known length is a stream, and is sent once.
+ * WebSockets are not guarded.
  */
 public final class HoldoffHttpClient extends HttpClient {
     /** May be repeated: RFC 9110, 9.2.2. */
@@ -109,7 +111,16 @@ public final class HoldoffHttpClient extends HttpClient {
         Question asked = question.apply(request);
         boolean isStream =
                 request.bodyPublisher().map(body -> body.contentLength() < 0).orElse(false);
-        return holdoff.guard(isStream ? asked.maxAttempts(1) : asked).onDenied(onDenied);
+        return holdoff.guard(isStream ? asked.maxAttempts(1) : asked)
+                .onDenied(onDenied)
+                .classify(classifier());
+    }
+
+    /** What cannot be connected to may be a later hop of a request that was sent. */
+    private Classifier classifier() {
+        return client.followRedirects() == Redirect.NEVER
+                ? StandardClassifier.INSTANCE
+                : StandardClassifier.AFTER_HOPS;
     }
 
     @Override
@@ -144,7 +155,7 @@ public final class HoldoffHttpClient extends HttpClient {
     }
 
     private static <T> CompletableFuture<T> shown(CompletableFuture<T> call) {
-        CompletableFuture<T> shown = new CompletableFuture<>();
+        CompletableFuture<T> shown = new Cancellable<>(() -> call.cancel(true));
         call.whenComplete(
                 (response, error) -> {
                     if (error instanceof DeniedException || error instanceof TimedOutException) {
@@ -153,12 +164,6 @@ public final class HoldoffHttpClient extends HttpClient {
                         shown.completeExceptionally(error);
                     } else {
                         shown.complete(response);
-                    }
-                });
-        shown.whenComplete(
-                (response, error) -> {
-                    if (shown.isCancelled()) {
-                        call.cancel(true);
                     }
                 });
         return shown;

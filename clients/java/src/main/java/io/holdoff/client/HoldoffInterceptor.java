@@ -4,6 +4,7 @@ import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.ClientCall;
 import io.grpc.ClientInterceptor;
+import io.grpc.Context;
 import io.grpc.Deadline;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
@@ -20,10 +21,13 @@ import java.util.function.Function;
  *         HoldoffInterceptor.of(holdoff, method -> Question.of("ledger").idempotent()));
  * }</pre>
  *
- * <p>A unary call is retried; the deadline of the stub is that of the whole call. A call that
- * streams either way is asked for and reported, and never repeated. A call that is refused ends
- * with a status, as any other: {@code DEADLINE_EXCEEDED}, {@code RESOURCE_EXHAUSTED} or {@code
- * UNAVAILABLE}; {@link Holdoff#whyStopped} finds the reason in its exception.
+ * <p>A unary call is retried. The nearest of the deadlines of the stub, of the gRPC context and of
+ * the question is that of the whole call; its attempts run in the context in which it was begun,
+ * and it is given up with that. A call that streams either way is asked for and never repeated; it
+ * is a success with its first message, and else by its status. One that is a probe is cut off
+ * before its lease ends, unless a message has come. A call that is refused ends with a status, as
+ * any other: {@code DEADLINE_EXCEEDED}, {@code RESOURCE_EXHAUSTED} or {@code UNAVAILABLE}; {@link
+ * Holdoff#whyStopped} finds the reason in its exception.
  */
 public final class HoldoffInterceptor implements ClientInterceptor {
     private final Holdoff holdoff;
@@ -64,20 +68,27 @@ public final class HoldoffInterceptor implements ClientInterceptor {
     @Override
     public <Q, R> ClientCall<Q, R> interceptCall(
             MethodDescriptor<Q, R> method, CallOptions options, Channel next) {
-        Question asked = within(options.getDeadline(), question.apply(method));
+        Context context = Context.current();
+        Question asked =
+                within(question.apply(method), options.getDeadline(), context.getDeadline());
         if (method.getType() == MethodDescriptor.MethodType.UNARY) {
             Guard guard = holdoff.guard(asked).onDenied(onDenied);
-            return new UnaryCall<>(guard, method, options, next);
+            return new UnaryCall<>(guard, method, options, next, context);
         }
-        return new StreamingCall<>(holdoff, asked.maxAttempts(1), method, options, next);
+        return new StreamingCall<>(
+                holdoff, asked.maxAttempts(1), method, options, next, context);
     }
 
-    private static Question within(Deadline deadline, Question asked) {
-        if (deadline == null || asked.deadline() != null) {
-            return asked;
+    private static Question within(Question asked, Deadline... deadlines) {
+        Duration nearest = asked.deadline();
+        for (Deadline deadline : deadlines) {
+            if (deadline != null) {
+                long nanos = Math.max(0, deadline.timeRemaining(TimeUnit.NANOSECONDS));
+                Duration left = Duration.ofNanos(nanos);
+                nearest = nearest == null || left.compareTo(nearest) < 0 ? left : nearest;
+            }
         }
-        long left = Math.max(0, deadline.timeRemaining(TimeUnit.NANOSECONDS));
-        return asked.deadline(Duration.ofNanos(left));
+        return nearest == null ? asked : asked.deadline(nearest);
     }
 
     /** As what a denied call ends. */

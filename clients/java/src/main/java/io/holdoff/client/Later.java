@@ -11,15 +11,18 @@ final class Later {
     /** What a caller gets, completed by a thread that may run its code; cancelled, it gives up. */
     static CompletableFuture<Permit> shown(
             Core core, Pending pending, CompletableFuture<Decision> asked, int attempts) {
-        CompletableFuture<Permit> shown = new CompletableFuture<>();
+        CompletableFuture<Permit> shown = new Cancellable<>(pending::cancel);
         BiConsumer<Decision, Throwable> end =
                 (said, fault) -> {
                     if (fault != null) {
                         shown.completeExceptionally(cause(fault));
-                    } else if (said instanceof Decision.No no) {
-                        shown.completeExceptionally(new DeniedException(no.denied(), attempts));
-                    } else if (!shown.complete((Permit) said)) {
-                        ((Permit) said).close();
+                    } else if (said instanceof Permit permit) {
+                        if (pending.isCancelled() || !shown.complete(permit)) {
+                            permit.close();
+                        }
+                    } else if (!pending.isCancelled()) {
+                        Denied denied = ((Decision.No) said).denied();
+                        shown.completeExceptionally(new DeniedException(denied, attempts));
                     }
                 };
         if (asked.isDone()) {
@@ -27,12 +30,6 @@ final class Later {
         } else {
             asked.whenCompleteAsync(end, core.executor());
         }
-        shown.whenComplete(
-                (value, error) -> {
-                    if (shown.isCancelled()) {
-                        pending.cancel();
-                    }
-                });
         return shown;
     }
 

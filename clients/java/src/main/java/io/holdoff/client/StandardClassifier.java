@@ -12,20 +12,25 @@ import java.net.UnknownHostException;
 import java.net.http.HttpConnectTimeoutException;
 import java.net.http.HttpResponse;
 import java.net.http.HttpTimeoutException;
+import java.nio.channels.ClosedByInterruptException;
 import java.nio.channels.UnresolvedAddressException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.TimeoutException;
 
-/** Reads what can be told without knowing the program. */
+/**
+ * Reads what can be told without knowing the program. An error, with its causes, by the first that
+ * applies: what a guarded call below came to, the caller's own cancelling, a connection that could
+ * not be made, a timeout of any layer.
+ */
 enum StandardClassifier implements Classifier {
-    INSTANCE;
+    INSTANCE,
+    /** Of requests that may have been redirected: nothing says that they were not sent. */
+    AFTER_HOPS;
 
     static final Metadata.Key<String> PUSHBACK =
             Metadata.Key.of("grpc-retry-pushback-ms", Metadata.ASCII_STRING_MARSHALLER);
-
-    private static final int CAUSES_MAX = 16;
 
     @Override
     public Outcome classify(Object value, Throwable error) {
@@ -34,37 +39,65 @@ enum StandardClassifier implements Classifier {
                     ? Classifier.http(response.statusCode(), response.headers())
                     : Outcome.success();
         }
+        Outcome known = null;
+        boolean wasRetried = false;
         int depth = 0;
-        for (Throwable at = error; at != null && depth < CAUSES_MAX; at = at.getCause(), depth++) {
-            Outcome outcome = read(at);
-            if (outcome != null) {
-                return outcome;
+        Throwable at = error;
+        for (; at != null && depth < Stopped.CAUSES_MAX; at = at.getCause(), depth++) {
+            if (at instanceof DeniedException denied && denied.attempts() == 0) {
+                return Outcome.of(OutcomeKind.IGNORED);
             }
+            wasRetried |= wasRetriedBelow(at);
+            known = known == null ? read(at) : known;
         }
-        return Outcome.failure();
+        Outcome outcome = known == null ? Outcome.failure() : known;
+        return wasRetried ? outcome.retriedBelow() : outcome;
+    }
+
+    private static boolean wasRetriedBelow(Throwable error) {
+        if (error instanceof TimedOutException late) {
+            return late.attempts() > 1;
+        }
+        if (error instanceof DeniedException denied) {
+            return denied.attempts() > 1;
+        }
+        Stopped stopped = Stopped.in(error);
+        return stopped != null && stopped.wasRetried();
     }
 
     /** Null: it is nothing that this knows. */
-    private static Outcome read(Throwable error) {
+    private Outcome read(Throwable error) {
         if (error instanceof StatusRuntimeException status) {
             return Classifier.grpc(status.getStatus(), status.getTrailers());
         }
         if (error instanceof StatusException status) {
             return Classifier.grpc(status.getStatus(), status.getTrailers());
         }
-        if (wasNotSent(error)) {
+        if (isGivenUp(error)) {
+            return Outcome.cancelled();
+        }
+        if (this == INSTANCE && wasNotSent(error)) {
             return Outcome.of(OutcomeKind.NOT_SENT);
         }
-        if (error instanceof HttpTimeoutException
-                || error instanceof SocketTimeoutException
-                || error instanceof TimeoutException) {
-            return Outcome.timeout();
-        }
-        boolean isGivenUp =
-                error instanceof InterruptedException
+        boolean isLate =
+                error instanceof TimedOutException
+                        || error instanceof HttpTimeoutException
                         || error instanceof InterruptedIOException
-                        || error instanceof CancellationException;
-        return isGivenUp ? Outcome.cancelled() : null;
+                        || error instanceof TimeoutException;
+        return isLate ? Outcome.timeout() : null;
+    }
+
+    /**
+     * An interrupted read is the caller's doing only where its thread is still interrupted: it is
+     * also how OkHttp and Apache's client say that it took too long.
+     */
+    private static boolean isGivenUp(Throwable error) {
+        if (error instanceof InterruptedIOException && !(error instanceof SocketTimeoutException)) {
+            return Thread.currentThread().isInterrupted();
+        }
+        return error instanceof InterruptedException
+                || error instanceof CancellationException
+                || error instanceof ClosedByInterruptException;
     }
 
     /** A connection that broke may have delivered the request; one that was refused has not. */
@@ -82,7 +115,7 @@ enum StandardClassifier implements Classifier {
         }
         int depth = 0;
         Throwable at = status.getCause();
-        for (; at != null && depth < CAUSES_MAX; at = at.getCause(), depth++) {
+        for (; at != null && depth < Stopped.CAUSES_MAX; at = at.getCause(), depth++) {
             if (wasNotSent(at)) {
                 return true;
             }

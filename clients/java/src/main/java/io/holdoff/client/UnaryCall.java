@@ -3,13 +3,15 @@ package io.holdoff.client;
 import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.ClientCall;
+import io.grpc.Context;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
+import io.grpc.StatusException;
 import java.time.Duration;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
-import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 
 /** A unary gRPC call, whose request is kept so that it can be repeated. */
@@ -18,39 +20,46 @@ final class UnaryCall<Q, R> extends ClientCall<Q, R> {
     private final MethodDescriptor<Q, R> method;
     private final CallOptions options;
     private final Channel channel;
+    private final CallContext context;
     private Listener<R> listener;
     private Metadata headers;
     private Q request;
     private CompletableFuture<Response<R>> call;
+
+    /** Null: the caller has not. */
+    private Status givenUp;
+
     private boolean isOver;
 
-    UnaryCall(Guard guard, MethodDescriptor<Q, R> method, CallOptions options, Channel channel) {
-        this.guard = guard.classify(UnaryCall::read);
+    UnaryCall(
+            Guard guard,
+            MethodDescriptor<Q, R> method,
+            CallOptions options,
+            Channel channel,
+            Context context) {
+        this.guard = guard;
         this.method = method;
         this.options = options;
         this.channel = channel;
+        this.context = new CallContext(context, options.getExecutor(), this::giveUp);
     }
 
     /** What came of one attempt, if it was well. */
     private record Response<R>(Metadata headers, R message, Metadata trailers) {}
 
     /** What came of one attempt, if it was not. */
-    private static final class Failed extends Exception {
+    private static final class Failed extends StatusException {
         private static final long serialVersionUID = 1;
-        private final transient Status status;
-        private final transient Metadata trailers;
 
         private Failed(Status status, Metadata trailers) {
-            super(status.toString(), status.getCause(), true, false);
-            this.status = status;
-            this.trailers = trailers;
+            super(status, trailers);
         }
-    }
 
-    private static Outcome read(Object value, Throwable error) {
-        return error instanceof Failed failed
-                ? Classifier.grpc(failed.status, failed.trailers)
-                : Classifier.standard().classify(value, error);
+        /** Nobody looks for where it was made. */
+        @Override
+        public synchronized Throwable fillInStackTrace() {
+            return this;
+        }
     }
 
     @Override
@@ -72,29 +81,48 @@ final class UnaryCall<Q, R> extends ClientCall<Q, R> {
     @Override
     public void halfClose() {
         CompletableFuture<Response<R>> begun = guard.callAsync(this::attempt);
+        boolean isLate;
         synchronized (this) {
             call = begun;
+            isLate = givenUp != null;
         }
-        begun.whenComplete((response, error) -> handOver(() -> end(response, error)));
+        if (isLate) {
+            begun.cancel(true);
+        }
+        context.watch();
+        begun.whenComplete(
+                (response, error) -> {
+                    context.over();
+                    context.handOver(() -> end(response, error));
+                });
     }
 
     @Override
     public void cancel(String message, Throwable cause) {
+        giveUp(Status.CANCELLED.withDescription(message).withCause(cause));
+    }
+
+    private void giveUp(Status why) {
         CompletableFuture<Response<R>> begun;
         synchronized (this) {
+            givenUp = givenUp == null ? why : givenUp;
             begun = call;
         }
         if (begun != null) {
             begun.cancel(true);
         } else {
-            Status status = Status.CANCELLED.withDescription(message).withCause(cause);
-            handOver(() -> close(status, new Metadata()));
+            context.handOver(() -> close(why, new Metadata()));
         }
     }
 
     private CompletionStage<Response<R>> attempt(Attempt attempt) {
-        ClientCall<Q, R> one = channel.newCall(method, limited(attempt));
         Collecting<R> collecting = new Collecting<>();
+        context.run(() -> begin(attempt, collecting));
+        return collecting.ended;
+    }
+
+    private void begin(Attempt attempt, Collecting<R> collecting) {
+        ClientCall<Q, R> one = channel.newCall(method, limited(attempt));
         Metadata copy = new Metadata();
         copy.merge(headers);
         one.start(collecting, copy);
@@ -107,7 +135,6 @@ final class UnaryCall<Q, R> extends ClientCall<Q, R> {
                         one.cancel("given up", null);
                     }
                 });
-        return collecting.ended;
     }
 
     private CallOptions limited(Attempt attempt) {
@@ -115,16 +142,6 @@ final class UnaryCall<Q, R> extends ClientCall<Q, R> {
         return limit == null
                 ? options
                 : options.withDeadlineAfter(limit.toNanos(), TimeUnit.NANOSECONDS);
-    }
-
-    /** On the executor that the stub waits for. */
-    private void handOver(Runnable task) {
-        Executor executor = options.getExecutor();
-        if (executor == null) {
-            task.run();
-        } else {
-            executor.execute(task);
-        }
     }
 
     private void end(Response<R> response, Throwable error) {
@@ -136,17 +153,26 @@ final class UnaryCall<Q, R> extends ClientCall<Q, R> {
         }
         Throwable cause = Later.cause(error);
         if (cause instanceof Failed failed) {
-            close(failed.status.withCause(failed), failed.trailers);
+            close(failed.getStatus().withCause(failed), failed.getTrailers());
+        } else if (cause instanceof CancellationException) {
+            close(givenUp(), new Metadata());
         } else {
             close(HoldoffInterceptor.status(cause), new Metadata());
         }
     }
 
+    private synchronized Status givenUp() {
+        return givenUp == null ? Status.CANCELLED : givenUp;
+    }
+
     private void close(Status status, Metadata trailers) {
-        if (!isOver) {
+        synchronized (this) {
+            if (isOver) {
+                return;
+            }
             isOver = true;
-            listener.onClose(status, trailers);
         }
+        listener.onClose(status, trailers);
     }
 
     private static final class Collecting<R> extends Listener<R> {

@@ -225,6 +225,50 @@ final class CallTest {
     }
 
     @Test
+    void whoLearnsThatACallIsCancelledMayFlushWhatBecameOfIt() throws Exception {
+        try (Scripted service = Scripted.start();
+                Holdoff holdoff = service.client().build()) {
+            CompletableFuture<String> running = new CompletableFuture<>();
+            CountDownLatch isRunning = new CountDownLatch(1);
+            CompletableFuture<String> call =
+                    holdoff.callAsync(
+                            "payments",
+                            attempt -> {
+                                isRunning.countDown();
+                                return running;
+                            });
+            isRunning.await();
+            CompletableFuture<Boolean> learned =
+                    call.handle((value, error) -> running.isCancelled() && flushed(holdoff));
+            call.cancel(true);
+            assertTrue(learned.join());
+            assertEquals(List.of("OUTCOME_KIND_CANCELLED"), kinds(service));
+        }
+    }
+
+    @Test
+    void whoLearnsThatAQuestionIsCancelledMayFlushThePermit() throws Exception {
+        try (Scripted service = Scripted.start().answer(request -> Scripted.grantAfter(900));
+                Holdoff holdoff = service.client().build();
+                Permit permit = holdoff.acquire("payments")) {
+            CompletableFuture<Permit> waiting = permit.awaitAsync();
+            CompletableFuture<Boolean> learned =
+                    waiting.handle((value, error) -> flushed(holdoff));
+            waiting.cancel(true);
+            assertTrue(learned.join());
+            assertEquals(List.of("OUTCOME_KIND_CANCELLED"), kinds(service));
+        }
+    }
+
+    private static boolean flushed(Holdoff holdoff) {
+        try {
+            return holdoff.flush(Duration.ofSeconds(10));
+        } catch (InterruptedException givenUp) {
+            return false;
+        }
+    }
+
+    @Test
     void aPermitThatIsClosedUnreportedCountsAsCancelledAndOnlyOnce() throws Exception {
         try (Scripted service = Scripted.start();
                 Holdoff holdoff = service.client().build()) {
@@ -437,17 +481,127 @@ final class CallTest {
     }
 
     @Test
-    void aClassifierThatFailsIsTheCallersErrorAndThePermitIsGivenBack() throws Exception {
+    void aClassifierThatFailsOrSaysNothingLosesNeitherTheCallNorItsPermit() throws Exception {
+        Classifier broken =
+                (value, error) -> {
+                    throw new IllegalArgumentException("broken");
+                };
+        RuntimeException real = new RuntimeException("real");
+        for (Classifier classifier : List.of(broken, (value, error) -> null)) {
+            try (Scripted service = Scripted.start();
+                    Holdoff holdoff = service.client().build()) {
+                Guard guard = holdoff.guard("payments").idempotent().classify(classifier);
+                assertEquals("done", guard.call(attempt -> "done"));
+                assertSame(
+                        real,
+                        assertThrows(RuntimeException.class, () -> guard.call(a -> fail(real))));
+                assertEquals(
+                        "done",
+                        guard.callAsync(a -> CompletableFuture.completedFuture("done")).join());
+                CompletableFuture<String> failed =
+                        guard.callAsync(a -> CompletableFuture.failedFuture(real));
+                assertSame(real, assertThrows(CompletionException.class, failed::join).getCause());
+                assertTrue(holdoff.flush(Duration.ofSeconds(10)));
+                String ignored = "OUTCOME_KIND_IGNORED";
+                assertEquals(List.of(ignored, ignored, ignored, ignored), kinds(service));
+            }
+        }
+    }
+
+    @Test
+    void anErrorOfAClassifierGivesThePermitBackAndEndsTheCall() throws Exception {
+        AssertionError fault = new AssertionError("fatal");
         try (Scripted service = Scripted.start();
                 Holdoff holdoff = service.client().build()) {
-            Classifier broken =
-                    (value, error) -> {
-                        throw new IllegalArgumentException("broken");
-                    };
-            Guard guard = holdoff.guard("payments").classify(broken);
-            assertThrows(IllegalArgumentException.class, () -> guard.call(attempt -> "done"));
+            Guard guard =
+                    holdoff.guard("payments")
+                            .classify(
+                                    (value, error) -> {
+                                        throw fault;
+                                    });
+            assertSame(
+                    fault, assertThrows(AssertionError.class, () -> guard.call(a -> "done")));
+            CompletableFuture<String> call =
+                    guard.callAsync(a -> CompletableFuture.completedFuture("done"));
+            var ended =
+                    assertThrows(ExecutionException.class, () -> call.get(10, TimeUnit.SECONDS));
+            assertSame(fault, ended.getCause());
             assertTrue(holdoff.flush(Duration.ofSeconds(10)));
-            assertEquals(List.of("OUTCOME_KIND_CANCELLED"), kinds(service));
+            String cancelled = "OUTCOME_KIND_CANCELLED";
+            assertEquals(List.of(cancelled, cancelled), kinds(service));
+        }
+    }
+
+    @Test
+    void guardedCallsInsideGuardedCallsDoNotMultiply() {
+        AtomicInteger runs = new AtomicInteger();
+        Guard guard = testing.guard("payments").idempotent();
+        Operation<String, IOException> failing =
+                attempt -> {
+                    runs.incrementAndGet();
+                    throw new IOException("boom");
+                };
+        IOException ended =
+                assertThrows(
+                        IOException.class,
+                        () -> guard.call(outer -> guard.call(middle -> guard.call(failing))));
+        assertEquals(3, runs.get());
+        DenialReason reason = Holdoff.whyStopped(ended).orElseThrow().reason();
+        assertEquals(DenialReason.RETRIED_BELOW, reason);
+    }
+
+    @Test
+    void guardedCallsThatBlockNoThreadDoNotMultiplyInsideOneAnotherEither() {
+        AtomicInteger runs = new AtomicInteger();
+        Guard guard = testing.guard("payments").idempotent();
+        AsyncOperation<String> failing =
+                attempt -> {
+                    runs.incrementAndGet();
+                    return CompletableFuture.failedFuture(new IOException("boom"));
+                };
+        CompletableFuture<String> call =
+                guard.callAsync(outer -> guard.callAsync(middle -> guard.callAsync(failing)));
+        CompletionException ended = assertThrows(CompletionException.class, call::join);
+        assertEquals(3, runs.get());
+        DenialReason reason = Holdoff.whyStopped(ended).orElseThrow().reason();
+        assertEquals(DenialReason.RETRIED_BELOW, reason);
+    }
+
+    @Test
+    void whatACallBeforeLeftInAnExceptionDoesNotEndTheNextOne() {
+        IOException same = new IOException("thrown again and again");
+        AtomicInteger runs = new AtomicInteger();
+        for (int call = 1; call <= 3; call++) {
+            assertThrows(
+                    IOException.class,
+                    () ->
+                            testing.guard("payments")
+                                    .idempotent()
+                                    .call(
+                                            attempt -> {
+                                                runs.incrementAndGet();
+                                                throw same;
+                                            }));
+            assertEquals(3 * call, runs.get());
+        }
+    }
+
+    @Test
+    void aCallThatIsDeniedBelowIsNoFailureOfTheOneAbove() throws Exception {
+        try (Scripted service = Scripted.start().answer(request -> InterceptorTest.open());
+                Holdoff below = service.client().build()) {
+            AtomicInteger runs = new AtomicInteger();
+            assertThrows(
+                    DeniedException.class,
+                    () ->
+                            testing.guard("shop")
+                                    .idempotent()
+                                    .call(
+                                            outer -> {
+                                                runs.incrementAndGet();
+                                                return below.call("payments", inner -> "done");
+                                            }));
+            assertEquals(1, runs.get());
         }
     }
 }

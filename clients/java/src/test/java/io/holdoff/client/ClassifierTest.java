@@ -6,12 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.grpc.Metadata;
 import io.grpc.Status;
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.net.ConnectException;
 import java.net.SocketException;
 import java.net.SocketTimeoutException;
 import java.net.UnknownHostException;
 import java.net.http.HttpConnectTimeoutException;
 import java.net.http.HttpTimeoutException;
+import java.nio.channels.ClosedByInterruptException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -52,6 +54,54 @@ final class ClassifierTest {
     void whatTheCallerGaveUpSaysNothing() {
         assertEquals(OutcomeKind.CANCELLED, kind(new InterruptedException()));
         assertEquals(OutcomeKind.CANCELLED, kind(new CancellationException()));
+        assertEquals(OutcomeKind.CANCELLED, kind(new ClosedByInterruptException()));
+    }
+
+    @Test
+    void anInterruptedReadIsTheCallersWhereItsThreadIsInterruptedAndATimeoutElsewhere() {
+        // OkHttp's timeout of a call, and those of Apache's client while it connects.
+        InterruptedIOException ended = new InterruptedIOException("timeout");
+        assertEquals(OutcomeKind.TIMEOUT, kind(ended));
+        Thread.currentThread().interrupt();
+        try {
+            assertEquals(OutcomeKind.CANCELLED, kind(ended));
+            assertEquals(OutcomeKind.TIMEOUT, kind(new SocketTimeoutException()));
+        } finally {
+            assertTrue(Thread.interrupted());
+        }
+    }
+
+    @Test
+    void aGuardedCallBelowTellsItsLastRealErrorAndWhetherItRetried() {
+        Denied why = Denied.byCaller(DenialReason.ATTEMPTS_EXHAUSTED, "");
+        IOException once = new SocketTimeoutException();
+        Stopped.attach(once, why, 1);
+        assertEquals(Outcome.timeout(), Classifier.error(once));
+        IOException often = new ConnectException("refused");
+        Stopped.attach(often, why, 3);
+        Outcome notSent = Outcome.of(OutcomeKind.NOT_SENT);
+        assertEquals(notSent.retriedBelow(), Classifier.error(often));
+        assertEquals(notSent.retriedBelow(), Classifier.error(new RuntimeException(often)));
+        assertEquals(Outcome.timeout(), Classifier.error(TimedOutException.of(why, 1)));
+        assertEquals(
+                Outcome.timeout().retriedBelow(), Classifier.error(TimedOutException.of(why, 2)));
+    }
+
+    @Test
+    void aCallThatWasDeniedBelowSaysNothingWhateverItIsWrappedIn() {
+        Denied why = Denied.byCaller(DenialReason.BREAKER_OPEN, "");
+        DeniedException denied = new DeniedException(why, 0);
+        for (Exception error :
+                List.of(
+                        denied,
+                        new IOException("holdoff", denied),
+                        Status.UNAVAILABLE.withCause(denied).asRuntimeException())) {
+            assertEquals(OutcomeKind.IGNORED, kind(error));
+        }
+        // In two steps, after attempts that failed.
+        assertEquals(Outcome.failure(), Classifier.error(new DeniedException(why, 1)));
+        assertEquals(
+                Outcome.failure().retriedBelow(), Classifier.error(new DeniedException(why, 2)));
     }
 
     @Test

@@ -93,6 +93,37 @@ final class HttpClientTest {
     }
 
     @Test
+    void whereRedirectsAreFollowedARefusedConnectionMayBeThatOfALaterHop() throws Exception {
+        URI nowhere;
+        try (ServerSocket closed = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            nowhere = URI.create("http://127.0.0.1:" + closed.getLocalPort() + "/");
+        }
+        server.createContext(
+                "/moved",
+                exchange -> {
+                    requests.incrementAndGet();
+                    exchange.getResponseHeaders().add("Location", nowhere.toString());
+                    exchange.sendResponseHeaders(307, -1);
+                    exchange.close();
+                });
+        HttpClient following =
+                HttpClient.newBuilder().followRedirects(HttpClient.Redirect.NORMAL).build();
+        HttpClient http = HoldoffHttpClient.byHost(Holdoff.testing(), following);
+        HttpRequest post =
+                HttpRequest.newBuilder(uri.resolve("/moved"))
+                        .POST(BodyPublishers.ofString("x"))
+                        .build();
+        IOException now =
+                assertThrows(IOException.class, () -> http.send(post, BodyHandlers.discarding()));
+        assertEquals(DenialReason.RETRY_UNSAFE, Holdoff.whyStopped(now).orElseThrow().reason());
+        assertEquals(1, requests.get());
+        var later = http.sendAsync(post, BodyHandlers.discarding());
+        CompletionException ended = assertThrows(CompletionException.class, later::join);
+        assertEquals(DenialReason.RETRY_UNSAFE, Holdoff.whyStopped(ended).orElseThrow().reason());
+        assertEquals(2, requests.get());
+    }
+
+    @Test
     void aPostWithAKeyIsRetriedToo() throws Exception {
         HttpClient http = HoldoffHttpClient.byHost(Holdoff.testing(), client);
         HttpRequest post =
