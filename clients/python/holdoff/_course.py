@@ -11,7 +11,8 @@ import enum
 
 from ._rules.arithmetic import NS
 
-SPREAD_NS = 5 * NS
+SPREAD_NS = 4_500_000_000
+"""With its connecting and asking a client is back within 5 s of the service's return."""
 SPREAD_MAX_NS = 30 * NS
 SEARCH_AFTER_NS = NS
 
@@ -75,5 +76,5 @@ class Course:
 
 
 def search_after(unit: float) -> int:
-    """For how long a silent service is left alone before a stream is tried: 1 to 5 s."""
+    """For how long a silent service is left alone before a stream is tried: 1 to 4.5 s."""
     return SEARCH_AFTER_NS + int((SPREAD_NS - SEARCH_AFTER_NS) * unit)

@@ -15,6 +15,7 @@ from conftest import Both
 from scripted import Scripted, granting, nowhere, serving, update
 
 import holdoff
+from holdoff._course import Course, End, search_after
 
 BURST = 100
 
@@ -116,6 +117,21 @@ def test_a_refused_connection_keeps_nobody_waiting(both: Both) -> None:
     assert all(is_local for _, is_local in burst(both, client))
     # gRPC takes a fifth of a second to close the channel.
     assert time.monotonic() - begun < 2.0
+
+
+def test_a_service_that_is_back_is_found_within_four_and_a_half_seconds() -> None:
+    second = 1_000_000_000
+    course = Course(0)
+    course.nothing_reachable(0, 1.0)
+    assert course.not_before == 4.5 * second
+    course.ended(0, End.BROKEN, 0, 1.0)
+    assert course.not_before == 4.5 * second
+    waits = []
+    for _ in range(4):
+        course.ended(0, End.BROKEN_UNHEARD, 0, 1.0)
+        waits.append(course.not_before / second)
+    assert waits == [9.0, 18.0, 30.0, 30.0]
+    assert [search_after(unit) / second for unit in (0.0, 1.0)] == [1.0, 4.5]
 
 
 def test_a_refused_service_is_logged_once_with_its_address_and_so_is_its_return(
