@@ -13,7 +13,7 @@ from . import _clock
 from ._calling import Attempt
 from ._chain import Chain
 from ._supervise import HEALTHY_AFTER, given_up, proven_after, start_of, was_healthy
-from .denial import Denied
+from .denial import Cancelled, Denied
 from .outcome import Outcome
 
 if TYPE_CHECKING:
@@ -37,34 +37,37 @@ async def supervise(
     `healthy_after` seconds ends a series of failures. An error for which `stop_if` is true is
     raised.
     """
-    chain = Chain(client._core, name)
-    last: Optional[Exception] = None
-    while True:
-        refused: Optional[Denied] = None
-        try:
-            permit = await client._drive(chain.permission())
-        except Denied as why:
-            refused = why
-        if refused is not None:
-            raise given_up(last, refused, chain)
-        begun = _clock.now_ns()
-        running = asyncio.ensure_future(task(start_of(permit, chain)))
-        try:
-            await asyncio.wait({running}, timeout=proven_after(permit, healthy_after))
-            if not running.done():
-                permit.report(Outcome.success())
-            value = await running
-        except asyncio.CancelledError:
-            running.cancel()
-            permit.cancel()
-            await asyncio.wait({running})
-            raise
-        except Exception as error:
-            chain.fell(permit, was_healthy(begun, healthy_after))
-            if stop_if is not None and stop_if(error):
+    with Chain(client._core, name) as chain:
+        last: Optional[Exception] = None
+        while True:
+            refused: Optional[Denied] = None
+            try:
+                permit = await client._drive(chain.permission())
+            except Denied as why:
+                refused = why
+            if refused is not None:
+                raise given_up(last, refused, chain)
+            begun = _clock.now_ns()
+            running = asyncio.ensure_future(task(start_of(permit, chain)))
+            try:
+                await asyncio.wait({running}, timeout=proven_after(permit, healthy_after))
+                if not running.done():
+                    permit.report(Outcome.success())
+                value = await running
+            except asyncio.CancelledError:
+                running.cancel()
+                permit.cancel()
+                await asyncio.wait({running})
                 raise
-            log.warning("%s fell: %s; it is restarted", name, error)
-            last = error
-        else:
-            permit.report(Outcome.success())
-            return value
+            except Cancelled:
+                permit.cancel()
+                raise
+            except Exception as error:
+                chain.fell(permit, was_healthy(begun, healthy_after))
+                if stop_if is not None and stop_if(error):
+                    raise
+                log.warning("%s fell: %s; it is restarted", name, error)
+                last = error
+            else:
+                permit.report(Outcome.success())
+                return value

@@ -53,6 +53,13 @@ class Chain:
         on = OnState(heard.epoch, heard.slow_after_ns) if heard else OnState(0, 0)
         self._asking = self._first().next(on, Outcome.failure())
 
+    def __enter__(self) -> Chain:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nobody asks for a restart any more. The last failure is told all the same."""
+        self._asking.give_up()
+
     def permission(self) -> Flow[Permit]:
         """Raises `Denied` in tests alone: a supervisor does not give up."""
         try:

@@ -42,38 +42,38 @@ def supervise(
     raised. Once `until` is set, no restart is waited for any longer, and `Cancelled` is raised; a
     task that runs has to look at it itself.
     """
-    chain = Chain(client._core, name)
-    last: Optional[Exception] = None
-    while True:
-        refused: Optional[Denied] = None
-        try:
-            permit = client._drive(chain.permission(), until)
-        except Denied as why:
-            refused = why
-        if refused is not None:
-            raise given_up(last, refused, chain)
-        attempt = start_of(permit, chain)
-        start, begun = Start(permit, healthy_after), _clock.now_ns()
-        try:
-            value = task(attempt)
-        except (Cancelled, BaseException) as error:
-            unproven = start.ended()
-            if not isinstance(error, Exception) or isinstance(error, Cancelled):
+    with Chain(client._core, name) as chain:
+        last: Optional[Exception] = None
+        while True:
+            refused: Optional[Denied] = None
+            try:
+                permit = client._drive(chain.permission(), until)
+            except Denied as why:
+                refused = why
+            if refused is not None:
+                raise given_up(last, refused, chain)
+            attempt = start_of(permit, chain)
+            start, begun = Start(permit, healthy_after), _clock.now_ns()
+            try:
+                value = task(attempt)
+            except (Cancelled, BaseException) as error:
+                unproven = start.ended()
+                if not isinstance(error, Exception) or isinstance(error, Cancelled):
+                    if unproven is not None:
+                        unproven.cancel()
+                    raise
+                chain.fell(unproven, was_healthy(begun, healthy_after))
+                if stop_if is not None and stop_if(error):
+                    raise
+                log.warning("%s fell: %s; it is restarted", name, error)
+                last = error
+            else:
+                unproven = start.ended()
                 if unproven is not None:
-                    unproven.cancel()
-                raise
-            chain.fell(unproven, was_healthy(begun, healthy_after))
-            if stop_if is not None and stop_if(error):
-                raise
-            log.warning("%s fell: %s; it is restarted", name, error)
-            last = error
-        else:
-            unproven = start.ended()
-            if unproven is not None:
-                unproven.report(Outcome.success())
-            return value
-        if until is not None and until.is_set():
-            raise Cancelled
+                    unproven.report(Outcome.success())
+                return value
+            if until is not None and until.is_set():
+                raise Cancelled
 
 
 class Start:

@@ -70,6 +70,42 @@ def test_a_final_failure_is_raised_as_it_is(both: Both) -> None:
     assert raised.value is error
 
 
+@pytest.mark.parametrize("how", ["stop_if", "stop_if that raises", "until"])
+def test_a_failure_after_which_nothing_is_restarted_is_reported(both: Both, how: str) -> None:
+    scripted, until = Scripted(), threading.Event()
+
+    def stop_if(error: Exception) -> bool:
+        if how == "stop_if":
+            return True
+        raise ValueError(how)
+
+    def task(attempt: holdoff.Attempt) -> None:
+        until.set()
+        raise Fell
+
+    if how != "until":
+        settings: dict[str, Any] = {"stop_if": stop_if}
+    elif both.is_aio:
+        pytest.skip("a task is cancelled")
+    else:
+        settings = {"until": until}
+    with serving(scripted) as endpoint:
+        client = both.client(endpoint, timeout=10.0)
+        with pytest.raises((Fell, ValueError, holdoff.Cancelled)):
+            supervise(both, client, task, **settings)
+        assert both.do(client.flush, 10.0)
+    assert [entry.result.outcome.kind for entry in scripted.entries] == [2]
+    assert [entry.result.permit for entry in scripted.entries] == [b"permit"]
+
+
+def test_a_task_may_give_itself_up(both: Both) -> None:
+    def task(attempt: holdoff.Attempt) -> None:
+        raise holdoff.Cancelled
+
+    with pytest.raises(holdoff.Cancelled):
+        supervise(both, both.testing(), task)
+
+
 def test_where_the_service_allows_no_further_attempt_a_new_chain_begins(both: Both) -> None:
     def two_attempts(request: Any) -> Any:
         if request.attempt <= 2:
