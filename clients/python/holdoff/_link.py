@@ -22,7 +22,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _clock, _entropy
-from ._answer import AWAY, BUSY, LATE, Ask, Lack, NoAnswer, Nobody, Reply, Slot
+from ._answer import AWAY, BUSY, LATE, LOST, Ask, Lack, NoAnswer, Nobody, Reply, Slot
 from ._channel import Endpoint
 from ._counters import Counters, Seldom
 from ._course import Course, End
@@ -36,7 +36,7 @@ from .outcome import Outcome
 
 if TYPE_CHECKING:
     from ._session import Session
-    from ._unary import Unary
+    from ._unary import Request, Unary
 
 log = logging.getLogger("holdoff")
 
@@ -218,8 +218,23 @@ class Link:
         self.is_waiting = True
         self.refuse_inbox()
         self.reports.broken()
-        if self._warned_configuration.is_due():
-            log.exception("no connection to holdoff could be made; deciding locally")
+        self._say_ill()
+
+    def metadata(self, index: int) -> Optional[tuple[tuple[str, str], ...]]:
+        """Of a request to this endpoint. None: the token's source failed, which no caller is told
+        as an error.
+        """
+        try:
+            return self.endpoints[index].metadata()
+        except Exception:
+            self._say_ill()
+            return None
+
+    def without_token(self, request: Request) -> End:
+        """The request is not sent, and the connection is left until a token may be there."""
+        request.done(LOST)
+        self._cause = "the source of its token failed"
+        return End.BROKEN_UNHEARD
 
     def refuse_inbox(self) -> None:
         with self.lock:
@@ -294,6 +309,10 @@ class Link:
 
     def _everywhere(self) -> str:
         return ", ".join(endpoint.target for endpoint in self.endpoints)
+
+    def _say_ill(self) -> None:
+        if self._warned_configuration.is_due():
+            log.exception("no connection to holdoff could be made; deciding locally")
 
     def _say_away(self, text: str) -> None:
         """Once, until it is back; and once a minute at most where it comes and goes."""

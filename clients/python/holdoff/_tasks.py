@@ -159,8 +159,11 @@ class TaskLink(Link):
         if is_shut or not await self.connect(seconds) or self._channel is None:
             return NoAnswer(Lack.AWAY)
         index, channel = self._channel
+        metadata = self.metadata(index)
+        if metadata is None:
+            return NoAnswer(Lack.AWAY)
         request = Request("PlanCheck", self.fill_check(request), lambda _: None)
-        return await self._requested(_wire.stub(channel), index, request, seconds)
+        return await self._requested(_wire.stub(channel), metadata, request, seconds)
 
     async def close(self) -> None:
         """Sends what is left, for a second at most, and ends the task."""
@@ -355,7 +358,10 @@ class TaskLink(Link):
                     return end
                 request = unary.next()
                 if request is not None:
-                    told = self._told(stub, index, request)
+                    metadata = self.metadata(index)
+                    if metadata is None:
+                        return self.without_token(request)
+                    told = self._told(stub, metadata, request)
                     task = asyncio.ensure_future(told)
                     tasks.add(task)
                     task.add_done_callback(tasks.discard)
@@ -365,15 +371,14 @@ class TaskLink(Link):
             for task in tasks:
                 task.cancel()
 
-    async def _told(self, stub: Any, index: int, request: Request) -> None:
+    async def _told(self, stub: Any, metadata: Any, request: Request) -> None:
         reply: Any = LOST
         try:
-            reply = await self._requested(stub, index, request, CALL_SECONDS)
+            reply = await self._requested(stub, metadata, request, CALL_SECONDS)
         finally:
             request.done(reply)
 
-    async def _requested(self, stub: Any, index: int, request: Request, seconds: float) -> Any:
-        metadata = self.endpoints[index].metadata()
+    async def _requested(self, stub: Any, metadata: Any, request: Request, seconds: float) -> Any:
         try:
             return await getattr(stub, request.method)(
                 request.message, timeout=seconds, metadata=metadata

@@ -156,11 +156,12 @@ class ThreadLink(Link):
         if standing is None:
             return NoAnswer(Lack.AWAY)
         index, channel = standing
+        metadata = self.metadata(index)
+        if metadata is None:
+            return NoAnswer(Lack.AWAY)
         try:
             return _wire.stub(channel).PlanCheck(
-                self.fill_check(request),
-                timeout=seconds,
-                metadata=self.endpoints[index].metadata(),
+                self.fill_check(request), timeout=seconds, metadata=metadata
             )
         except grpc.RpcError as error:
             return _no_answer(error)
@@ -352,7 +353,7 @@ class ThreadLink(Link):
         states = [grpc.ChannelConnectivity.READY]
         channel.subscribe(states.append)
         unary = Unary(self, lambda: states[-1] is grpc.ChannelConnectivity.READY)
-        stub, endpoint = _wire.stub(channel), self.endpoints[index]
+        stub = _wire.stub(channel)
         assert self._changed is not None
         with self.lock:
             self._current = unary
@@ -366,8 +367,11 @@ class ThreadLink(Link):
                 if request is None:
                     self._changed.wait(unary.patience())
                     continue
+            metadata = self.metadata(index)
+            if metadata is None:
+                return self.without_token(request)
             call = getattr(stub, request.method).future(
-                request.message, timeout=CALL_SECONDS, metadata=endpoint.metadata()
+                request.message, timeout=CALL_SECONDS, metadata=metadata
             )
             call.add_done_callback(_telling(request))
 

@@ -114,6 +114,29 @@ def test_a_real_service_plans(both: Both, service: str) -> None:
     assert [finding.is_local for finding in told if isinstance(finding, Ran)] == [False] * 3
 
 
+def test_a_token_that_cannot_be_had_ends_no_checks(
+    both: Both, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[Any] = []
+    are_local: list[bool] = []
+
+    def token() -> str:
+        if len(are_local) == 1:
+            raise FileNotFoundError("/run/secrets/token")
+        return "open sesame"
+
+    with serving(Scripted(plan=lambda _: planned())) as endpoint:
+        client = both.client(endpoint, token=token)
+        assert both.do(client.connect, 10.0)
+        settings = {"runs": 3, "period": 0.05, "told": told.append}
+        assert check(both, client, lambda run: are_local.append(run.is_local), **settings).runs == 3
+    assert are_local == [False, True, False]
+    assert sorted(type(finding).__name__ for finding in told) == ["Away", "Ran", "Ran", "Ran"]
+    assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == [
+        "/run/secrets/token"
+    ]
+
+
 def test_in_tests_three_runs_are_made_at_once(both: Both) -> None:
     begun = time.monotonic()
     assert check(both, both.testing(), lambda _: True).runs == 3

@@ -62,6 +62,43 @@ def test_nothing_that_is_shown_holds_a_key_or_a_token() -> None:
     assert "SECRET" not in shown
 
 
+@pytest.mark.parametrize("has_sessions", [True, False])
+def test_a_token_that_cannot_be_had_costs_no_call_anything(
+    both: Both,
+    has_sessions: bool,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # It is looked for at once again.
+    monkeypatch.setattr("holdoff._course.SPREAD_NS", 1_000_000)
+    said: list[str] = []
+
+    def token() -> str:
+        return said[0]
+
+    scripted = Scripted(token="open sesame")
+    scripted.has_sessions = has_sessions
+    with serving(scripted) as endpoint:
+        client = both.client(endpoint, timeout=10.0, token=token)
+        begun = time.monotonic()
+        for _ in range(5):
+            assert both.call(client, "payments", lambda attempt: attempt.is_local)
+        assert time.monotonic() - begun < 5.0, "no timeout was waited for"
+        said.append("open sesame")
+        by = time.monotonic() + 10.0
+        while not both.do(client.connect, 1.0):
+            assert time.monotonic() < by
+            time.sleep(0.01)
+        assert not both.call(client, "payments", lambda attempt: attempt.is_local)
+        if not has_sessions:  # Each request asks for it.
+            said.clear()
+            begun = time.monotonic()
+            assert both.call(client, "payments", lambda attempt: attempt.is_local)
+            assert time.monotonic() - begun < 5.0, "no timeout was waited for"
+    shown = [record for record in caplog.records if record.exc_info]
+    assert len(shown) == 1, "once a minute"
+
+
 def test_whom_the_service_refuses_is_not_kept_waiting_for_the_next_connection(both: Both) -> None:
     with serving(Scripted(token="open sesame")) as endpoint:
         begun = time.monotonic()
