@@ -54,15 +54,15 @@ class Guard:
         error: Optional[BaseException],
         traceback: Optional[TracebackType],
     ) -> bool:
-        took = _clock.now_ns() - self._begun
         if error is None:
             value = self._result[0] if self._result else None
+            took = _clock.now_ns() - self._begun
             self._guards.returned(self._permit, self._result is not None, value, took)
             return False
         if not isinstance(error, Exception) or isinstance(error, Cancelled):
             self._permit.cancel()
             return False
-        self._guards.failed(self._permit, error, took)
+        self._guards.failed(self._permit, error, self._begun)
         return True
 
 
@@ -97,6 +97,6 @@ class Guards:
             self._is_over = True
             permit.report(Outcome(OutcomeKind.SUCCESS, took / 1e9))
 
-    def failed(self, permit: Permit, error: Exception, took: int) -> None:
+    def failed(self, permit: Permit, error: Exception, begun_ns: int) -> None:
         self._is_in_block = False
-        self._calling.failed(permit, error, took)
+        self._calling.failed(permit, error, begun_ns)

@@ -7,9 +7,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional
 
+from . import _clock
 from . import classify as _classify
 from ._asking import Asking
 from ._core import Core, Mode
@@ -18,7 +19,7 @@ from ._permit import Permit
 from ._question import Question
 from ._rules import clamp
 from ._rules.arithmetic import from_seconds, to_seconds
-from .denial import Denied, TimedOut, attach
+from .denial import Denied, TimedOut, attach, forget_stops, stopped
 from .outcome import Outcome, OutcomeKind
 
 log = logging.getLogger("holdoff")
@@ -116,7 +117,7 @@ class Calling:
         if self._classify is _classify.default:
             permit.succeeded(latency_ns)
             return True
-        outcome = _timed(self._classify(value, None), latency_ns)
+        outcome = self._read(permit, value, None, latency_ns)
         self.begun += 1
         self.value = (value,)
         if outcome.kind is OutcomeKind.SUCCESS:
@@ -125,10 +126,12 @@ class Calling:
         self._asking = permit.next(outcome)
         return False
 
-    def failed(self, permit: Permit, error: Exception, latency_ns: int) -> None:
+    def failed(self, permit: Permit, error: Exception, begun_ns: int) -> None:
+        latency_ns = _clock.now_ns() - begun_ns
         self.begun += 1
         self.error, self.value = error, None
-        self._asking = permit.next(_timed(self._classify(None, error), latency_ns))
+        forget_stops(error, begun_ns)
+        self._asking = permit.next(self._read(permit, None, error, latency_ns))
 
     def timed_out(self, permit: Permit, latency_ns: int) -> None:
         """It was cut off at its limit."""
@@ -139,6 +142,22 @@ class Calling:
         """Of the last attempt, where it counts as a failure and there is no further one."""
         assert self.value is not None
         return self.value[0]
+
+    def _read(
+        self, permit: Permit, value: Any, error: Optional[Exception], latency_ns: int
+    ) -> Outcome:
+        """A classifier that fails says nothing, and hides nothing."""
+        try:
+            return _timed(self._classify(value, error), latency_ns)
+        except Exception:
+            core, dependency = self._asking.core, self._asking.question.dependency
+            if core.warned_classifier.is_due():
+                text = "the classifier of %s failed; its attempts count as ignored"
+                log.warning(text, dependency, exc_info=True)
+            return Outcome(OutcomeKind.IGNORED, to_seconds(latency_ns))
+        except BaseException:
+            permit.cancel()
+            raise
 
     def _stopped(self, why: Denied) -> BaseException:
         if self.begun == 0:
@@ -153,8 +172,6 @@ class Calling:
 
     def fall_back(self, error: BaseException) -> Any:
         """The fallback's value, or the error."""
-        from .denial import stopped
-
         why = stopped(error)
         if self._fallback is None or why is None:
             raise error
@@ -210,12 +227,4 @@ def _time_to_ask_again(asking: Asking, on_denied: str, denied: Denied) -> Option
 def _timed(outcome: Outcome, latency_ns: int) -> Outcome:
     if outcome.latency is not None:
         return outcome
-    return Outcome(
-        outcome.kind,
-        to_seconds(latency_ns),
-        outcome.pushback,
-        outcome.do_not_retry,
-        outcome.retried_below,
-        outcome.status_code,
-        outcome.pushback_restarts_backoff,
-    )
+    return replace(outcome, latency=to_seconds(latency_ns))

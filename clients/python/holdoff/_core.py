@@ -11,7 +11,7 @@ from typing import Any, Callable, Literal, Optional
 
 from . import _entropy
 from ._channel import Endpoint, Tls, Token
-from ._counters import Counters
+from ._counters import Counters, Seldom
 from ._link import Link
 from ._local import Local
 from ._pushed import Heard, Pushed
@@ -138,6 +138,7 @@ class Core:
         retries_only = self.mode is not Mode.FLEET or self.on_no_decision == "allow"
         self.local = Local(configuration.policy, retries_only)
         self.pushed = Pushed(configuration.policy, configuration.follow)
+        self.warned_classifier = Seldom()
         self._names: set[str] = set()
         self.link: Optional[Link] = None
         if self.mode is Mode.FLEET:

@@ -207,7 +207,7 @@ class Client(Front):
                 permit.cancel()
                 raise
             except Exception as error:
-                calling.failed(permit, error, _clock.now_ns() - begun)
+                calling.failed(permit, error, begun)
             except BaseException:
                 permit.cancel()
                 raise

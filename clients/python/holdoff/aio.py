@@ -29,6 +29,7 @@ from ._held import Held
 from ._permit import Permit as CorePermit
 from ._question import Question
 from ._tasks import TaskLink
+from .denial import Cancelled
 from .outcome import Outcome
 
 if TYPE_CHECKING:
@@ -195,8 +196,11 @@ class Client(Front):
                 value = await _limited(function(attempt), attempt.limit)
             except _CutOff:
                 calling.timed_out(permit, _clock.now_ns() - begun)
+            except Cancelled:
+                permit.cancel()
+                raise
             except Exception as error:
-                calling.failed(permit, error, _clock.now_ns() - begun)
+                calling.failed(permit, error, begun)
             except BaseException:
                 permit.cancel()
                 raise

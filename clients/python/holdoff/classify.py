@@ -10,22 +10,38 @@
 A classifier is any `(value, error) -> Outcome`; exactly one of the two is given, and `error` is
 never one that Python itself makes to end things (`KeyboardInterrupt`, `CancelledError`).
 
-Errors are read by what they carry, not by whose they are, so that no library is imported:
-a `response` with a `status_code` (httpx, requests, aiohttp's `status`) by HTTP, a `code()`
-(grpc) by gRPC, timeouts of any layer as timeouts, refused connections and names that do not
-resolve as never sent.
+Errors are read by what they carry, not by whose they are, so that no library is imported. The
+first that applies:
+
+| an error | |
+|---|---|
+| that ended a guarded call below | that of its last real error, and `retried_below` |
+| … where no attempt was made (`Denied`) | ignored |
+| `Cancelled` | cancelled |
+| with a `response` that has a `status_code` (httpx, requests) | by HTTP |
+| with a `code()` (grpc) | by gRPC |
+| of making this attempt's connection: refused, unreachable, unknown | not sent |
+| a timeout of any layer | timeout |
+| any other | failure |
+
+`retried_below` where more than one attempt was made there. What an error names as its cause is
+looked at, too.
+
+A gRPC status is never "not sent", whatever its text says: gRPC for Python does not tell whether
+the server sent it, and a server may relay the words of another.
 """
 
 from __future__ import annotations
 
-import errno
-import socket
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Callable, Optional, Union
 
+from ._cause import causes, kind_of
 from ._rules import pushback
 from ._rules.arithmetic import to_seconds
+from .denial import Cancelled, Denied, stop_of
 from .outcome import Outcome, OutcomeKind
 
 Classify = Callable[[Any, Optional[BaseException]], Outcome]
@@ -41,12 +57,8 @@ _GRPC_KINDS = {
     14: OutcomeKind.FAILURE,
     15: OutcomeKind.FAILURE,
 }
-_UNREACHABLE = frozenset(
-    (errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN)
-)
 _PUSHBACK = "grpc-retry-pushback-ms"
 _SUCCESS = Outcome(OutcomeKind.SUCCESS)
-_CAUSES = 16
 
 
 def default(value: Any, error: Optional[BaseException]) -> Outcome:
@@ -96,16 +108,33 @@ def grpc_status(code: int, trailers: Headers = ()) -> Outcome:
 
 
 def of_error(error: BaseException) -> Outcome:
-    """By what the error carries, and else by the errors that caused it."""
+    """By what a guarded call below says of it, by what the error carries, and else by the errors
+    that caused it.
+    """
+    for below in causes(error):
+        if isinstance(below, Cancelled):
+            return Outcome.cancelled()
+        stop = stop_of(below)
+        if stop is not None:
+            return replace(_of_carried(below), retried_below=stop.was_retried)
+        if isinstance(below, Denied):
+            return _of_carried(below)
+    return _of_carried(error)
+
+
+def _of_carried(error: BaseException) -> Outcome:
+    if isinstance(error, Denied):
+        return Outcome(OutcomeKind.IGNORED)
     code = _grpc_code_of(error)
     if code is not None:
-        return _grpc_error(code, error)
+        # grpc.aio's Metadata is pairs in every version, but not a mapping of its keys in old ones.
+        return grpc_status(code, tuple(getattr(error, "trailing_metadata", tuple)() or ()))
     response = getattr(error, "response", None)
-    status = _status_of(response if response is not None else error)
+    carrier = response if response is not None else error
+    status = _status_of(carrier)
     if status is not None:
-        carrier = response if response is not None else error
         return http_status(status, getattr(carrier, "headers", None) or ())
-    return Outcome(_transport_kind(error))
+    return Outcome(kind_of(error))
 
 
 def _http_kind(status: int) -> OutcomeKind:
@@ -158,48 +187,3 @@ def _grpc_code_of(error: BaseException) -> Optional[int]:
         return None
     value = getattr(code(), "value", None)  # grpc.StatusCode.UNAVAILABLE.value is (14, text)
     return value[0] if isinstance(value, tuple) else None
-
-
-def _grpc_error(code: int, error: Any) -> Outcome:
-    outcome = grpc_status(code, error.trailing_metadata() or ())
-    text = getattr(error, "details", str)() or ""
-    if code == 14 and "Connection refused" in text and not outcome.do_not_retry:
-        return Outcome(OutcomeKind.NOT_SENT, status_code=code)
-    return outcome
-
-
-def _transport_kind(error: BaseException) -> OutcomeKind:
-    """A connection that broke may have delivered the request, so only what names a refusal was
-    not sent. Libraries wrap the operating system's error; it is looked for below theirs.
-    """
-    below: Optional[BaseException] = error
-    seen_timeout = False
-    for _ in range(_CAUSES):
-        if below is None:
-            break
-        if isinstance(below, socket.gaierror) or _errno(below) in _UNREACHABLE:
-            return OutcomeKind.NOT_SENT
-        seen_timeout = seen_timeout or isinstance(below, TimeoutError) or _is_named_timeout(below)
-        below = below.__cause__ or below.__context__ or _wrapped(below)
-    return OutcomeKind.TIMEOUT if seen_timeout else OutcomeKind.FAILURE
-
-
-def _errno(error: BaseException) -> Optional[int]:
-    return error.errno if isinstance(error, OSError) else None
-
-
-def _is_named_timeout(error: BaseException) -> bool:
-    """httpx.ReadTimeout, requests.Timeout, socket.timeout before Python 3.10, asyncio's."""
-    return any(
-        name.endswith(("Timeout", "TimeoutError", "timeout"))
-        for name in (kind.__name__ for kind in type(error).__mro__)
-    )
-
-
-def _wrapped(error: BaseException) -> Optional[BaseException]:
-    """urllib3 keeps the error below it in `reason`, requests in its arguments."""
-    below = getattr(error, "reason", None)
-    if isinstance(below, BaseException):
-        return below
-    first = error.args[0] if error.args else None
-    return first if isinstance(first, BaseException) else None

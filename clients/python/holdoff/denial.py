@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import sys
-from typing import Optional
+from typing import NamedTuple, Optional
+
+from . import _clock
+from ._cause import causes
 
 _DETAIL_LETTERS = 1024
 _ATTRIBUTE = "__holdoff_stopped__"
@@ -88,6 +92,15 @@ class Denied(Exception):
         return f"{self.reason}: {self.detail}" if self.detail else str(self.reason)
 
 
+class Stop(NamedTuple):
+    """What an error that ended a guarded call carries beside it."""
+
+    why: Denied
+    was_retried: bool
+    """By this call or by one below it."""
+    at: int
+
+
 class TimedOut(TimeoutError):
     """All attempts were cut off at a limit of time, so that none had an error of its own.
 
@@ -96,16 +109,16 @@ class TimedOut(TimeoutError):
         reason: why there was no further one; `stopped` tells more.
     """
 
-    def __init__(self, attempts: int, why: Denied) -> None:
+    def __init__(self, attempts: int, why: Denied, was_retried: bool = False) -> None:
         plural = "attempt was" if attempts == 1 else "attempts were all"
         TimeoutError.__init__(self, f"{attempts} {plural} cut off at the limit of time ({why})")
         self.attempts = attempts
         self.reason = why.reason
-        setattr(self, _ATTRIBUTE, why)
+        setattr(self, _ATTRIBUTE, Stop(why, was_retried or attempts > 1, _clock.now_ns()))
 
     @property
-    def why(self) -> Denied:
-        known: Denied = getattr(self, _ATTRIBUTE)
+    def stop(self) -> Stop:
+        known: Stop = getattr(self, _ATTRIBUTE)
         return known
 
 
@@ -117,14 +130,32 @@ def stopped(error: BaseException) -> Optional[Denied]:
     """Why there was no further attempt after this error. None: it did not end a guarded call."""
     if isinstance(error, Denied):
         return error
+    stop = stop_of(error)
+    return None if stop is None else stop.why
+
+
+def stop_of(error: BaseException) -> Optional[Stop]:
     found = getattr(error, _ATTRIBUTE, None)
-    return found if isinstance(found, Denied) else None
+    return found if isinstance(found, Stop) else None
+
+
+def forget_stops(error: BaseException, before: int) -> None:
+    """One object may be raised again and again: what ended an earlier call with it says nothing
+    of an attempt that began later.
+    """
+    for below in causes(error):
+        stop = stop_of(below)
+        if stop is not None and stop.at < before and not isinstance(below, TimedOut):
+            with contextlib.suppress(AttributeError):
+                delattr(below, _ATTRIBUTE)
 
 
 def attach(error: BaseException, why: Denied, attempts: int) -> None:
     """Leaves the error as it is, but for what `stopped` reads and a note in its traceback."""
+    stops = (stop_of(below) for below in causes(error))
+    was_retried = attempts > 1 or any(stop is not None and stop.was_retried for stop in stops)
     try:
-        setattr(error, _ATTRIBUTE, why)
+        setattr(error, _ATTRIBUTE, Stop(why, was_retried, _clock.now_ns()))
     except AttributeError:  # An extension type without a dictionary.
         return
     if sys.version_info >= (3, 11):

@@ -55,7 +55,7 @@ class TimedOut(denial.TimedOut, grpc.RpcError):
     """All attempts were cut off at a limit of time."""
 
     def __init__(self, why: denial.TimedOut) -> None:
-        denial.TimedOut.__init__(self, why.attempts, why.why)
+        denial.TimedOut.__init__(self, why.attempts, why.stop.why, why.stop.was_retried)
 
     def code(self) -> grpc.StatusCode:
         return grpc.StatusCode.DEADLINE_EXCEEDED

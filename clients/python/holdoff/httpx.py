@@ -40,7 +40,7 @@ class TimedOut(denial.TimedOut, httpx.TimeoutException):
     """All attempts were cut off at a limit of time."""
 
     def __init__(self, why: denial.TimedOut, request: httpx.Request) -> None:
-        denial.TimedOut.__init__(self, why.attempts, why.why)
+        denial.TimedOut.__init__(self, why.attempts, why.stop.why, why.stop.was_retried)
         self._request = request
 
 

@@ -42,7 +42,7 @@ class TimedOut(denial.TimedOut, requests.Timeout):
     """All attempts were cut off at a limit of time."""
 
     def __init__(self, why: denial.TimedOut, request: requests.PreparedRequest) -> None:
-        denial.TimedOut.__init__(self, why.attempts, why.why)
+        denial.TimedOut.__init__(self, why.attempts, why.stop.why, why.stop.was_retried)
         self.request, self.response = request, None
 
 

@@ -11,6 +11,7 @@ from typing import Any, Callable, Optional
 
 import pytest
 from conftest import Both
+from scripted import Scripted, serving
 
 import holdoff
 from holdoff import DeniedBy, Outcome, Reason
@@ -157,6 +158,156 @@ def test_a_response_that_counts_as_failure_is_retried_and_returned_as_it_is(both
         both.client(), "shop", function, idempotent=True, classify=holdoff.classify.http
     )
     assert returned is responses[-1]
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_calls_within_calls_do_not_multiply(both: Both, wrapped: bool) -> None:
+    """Of three layers the lowest alone retries."""
+    client, runs = both.testing(), []
+
+    def lowest(attempt: holdoff.Attempt) -> None:
+        runs.append(attempt.number)
+        raise Boom
+
+    def around(dependency: str, function: Any) -> Any:
+        def run(attempt: holdoff.Attempt) -> Any:
+            try:
+                return client.call(dependency, function, idempotent=True)
+            except Boom as error:
+                if wrapped:
+                    raise Boom("wrapped") from error
+                raise
+
+        async def awaited(attempt: holdoff.Attempt) -> Any:
+            try:
+                return await client.call(dependency, function, idempotent=True)
+            except Boom as error:
+                if wrapped:
+                    raise Boom("wrapped") from error
+                raise
+
+        return awaited if both.is_aio else run
+
+    async def lowest_awaited(attempt: holdoff.Attempt) -> None:
+        lowest(attempt)
+
+    middle = around("lowest", lowest_awaited if both.is_aio else lowest)
+    with pytest.raises(Boom) as raised:
+        both.do(client.call, "highest", around("middle", middle), idempotent=True)
+    why = holdoff.stopped(raised.value)
+    assert why is not None and why.reason is Reason.RETRIED_BELOW
+    assert runs == [1, 2, 3]
+
+
+def test_a_call_above_one_that_made_one_attempt_retries(both: Both) -> None:
+    client, runs, error = both.testing(), [], Boom("one object")
+
+    def below(attempt: holdoff.Attempt) -> None:
+        runs.append(attempt.number)
+        raise error
+
+    async def awaited(attempt: holdoff.Attempt) -> None:
+        below(attempt)
+
+    def above(attempt: holdoff.Attempt) -> Any:
+        return client.call("below", awaited if both.is_aio else below)
+
+    with pytest.raises(Boom):
+        both.do(client.call, "above", above, idempotent=True)
+    assert runs == [1, 1, 1]
+
+
+def test_what_an_error_carries_of_an_earlier_call_is_not_read_in_a_later_one(both: Both) -> None:
+    client, runs, error = both.testing(), [], Boom("one object")
+
+    def function(attempt: holdoff.Attempt) -> None:
+        runs.append(attempt.number)
+        raise error
+
+    for _ in range(2):
+        with pytest.raises(Boom):
+            both.call(client, "payments", function, idempotent=True)
+    assert runs == [1, 2, 3, 1, 2, 3]
+
+
+def test_a_denial_below_says_nothing_of_what_is_above(both: Both) -> None:
+    client, runs = both.client(), []
+
+    def denied(attempt: holdoff.Attempt) -> None:
+        runs.append(attempt.number)
+        raise holdoff.Denied(DeniedBy.FLEET, Reason.BREAKER_OPEN, retry_after=5.0)
+
+    for _ in range(10):
+        with pytest.raises(holdoff.Denied) as raised:
+            both.call(client, "above", denied, idempotent=True)
+        assert raised.value.reason is Reason.BREAKER_OPEN
+    assert runs == [1] * 10, "no breaker opens for it"
+
+
+def test_a_call_that_was_cut_off_below_is_not_retried_above() -> None:
+    client, runs = holdoff.aio.Client.testing(), []
+
+    async def slow(attempt: holdoff.Attempt) -> None:
+        runs.append(attempt.number)
+        await asyncio.sleep(5)
+
+    async def below(attempt: holdoff.Attempt) -> None:
+        await client.call("below", slow, idempotent=True, attempt_timeout=0.01)
+
+    async def call() -> None:
+        await client.call("above", below, idempotent=True)
+
+    with pytest.raises(holdoff.TimedOut) as raised:
+        asyncio.run(call())
+    outcome = holdoff.classify.of_error(raised.value)
+    assert (outcome.kind, outcome.retried_below) == (holdoff.OutcomeKind.TIMEOUT, True)
+    assert runs == [1, 2, 3]
+
+
+def test_a_classifier_that_fails_hides_nothing_and_counts_as_ignored(
+    both: Both, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(value: Any, error: Optional[BaseException]) -> Outcome:
+        raise KeyError("of the classifier")
+
+    def nothing(value: Any, error: Optional[BaseException]) -> Any:
+        return None
+
+    client = both.client()
+    for classify in (broken, nothing):
+        for _ in range(10):
+            error = Boom("the real one")
+            with pytest.raises(Boom) as raised:
+                both.call(client, "payments", failing(9, error), idempotent=True, classify=classify)
+            assert raised.value is error and error.__context__ is None
+            why = holdoff.stopped(error)
+            assert why is not None and why.reason is Reason.NOT_RETRYABLE
+            assert both.call(client, "payments", failing(0), classify=classify) == "run 1"
+    assert [record.levelname for record in caplog.records if record.exc_info] == ["WARNING"]
+
+
+def test_a_permit_is_reported_where_the_classifier_fails(both: Both) -> None:
+    def broken(value: Any, error: Optional[BaseException]) -> Outcome:
+        raise KeyError("of the classifier")
+
+    scripted = Scripted()
+    with serving(scripted) as endpoint:
+        client = both.client(endpoint, timeout=10.0)
+        with pytest.raises(Boom):
+            both.call(client, "payments", failing(9), classify=broken)
+        assert both.do(client.flush, 10.0)
+    assert [entry.result.outcome.kind for entry in scripted.entries] == [7]
+
+
+def test_a_function_may_give_its_call_up(both: Both) -> None:
+    scripted = Scripted()
+    with serving(scripted) as endpoint:
+        client = both.client(endpoint, timeout=10.0)
+        with pytest.raises(holdoff.Cancelled) as raised:
+            both.call(client, "payments", failing(9, holdoff.Cancelled()), idempotent=True)
+        assert both.do(client.flush, 10.0)
+    assert holdoff.stopped(raised.value) is None
+    assert [entry.result.outcome.kind for entry in scripted.entries] == [8]
 
 
 def test_what_ends_the_program_is_no_outcome_and_passes(both: Both) -> None:
