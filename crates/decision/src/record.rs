@@ -29,6 +29,9 @@ use crate::{
     window::Counts,
 };
 
+/// No pushback holds a fleet longer.
+pub const HOLD_MAX: Nanos = Nanos::from_secs(24 * 3600);
+
 /// The state of one dependency.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -355,8 +358,9 @@ impl Record {
         }
     }
 
-    /// A pushback of a policy whose scope is the dependency holds the fleet, for
-    /// `pushback.max` at most.
+    /// A pushback of a policy whose scope is the dependency holds the fleet for as long as was
+    /// asked, however soon `pushback.max` ends the call that was told: a fleet that comes back
+    /// earlier is told again. [`HOLD_MAX`] at most, since what asks for more is mistaken.
     fn take_hold(&mut self, policy: &Policy, outcome: &Outcome, now: Time) {
         let Some(asked) = outcome.pushback.filter(|asked| !asked.is_zero()) else {
             return;
@@ -365,7 +369,7 @@ impl Record {
             crate::policy::PushbackScope::Caller => false,
             crate::policy::PushbackScope::Dependency => outcome.kind != OutcomeKind::Success,
         };
-        let until = now + asked.min(policy.pushback.max);
+        let until = now + asked.min(HOLD_MAX);
         if binds_all && until > self.held_until() {
             self.hold_until(until);
             self.note(Change::Held(now.until(until)));
