@@ -335,6 +335,7 @@ pub fn span(field: &str, span: &prost_types::Duration) -> Result<Nanos, Refusal>
         Ok(nanos) if nanos < 1_000_000_000 => {
             Ok(Nanos::from_secs(seconds).saturating_add(Nanos(u64::from(nanos))))
         }
+        Err(_) if span.seconds == 0 => refuse("0 or more"),
         Ok(_) | Err(_) => refuse("nanos must be 0 to 999,999,999"),
     }
 }
