@@ -2473,7 +2473,8 @@ func (x *AuditRecord) GetHash() string {
 // Which audit records.
 type ListAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The tenant; empty means `default`.
+	// The tenant; empty means `default`. Also one that no policy has any more, while the log has
+	// records of it.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// 1 to 1,000; 0 means 100.
 	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`

@@ -1276,7 +1276,8 @@ export const AuditRecordSchema: GenMessage<AuditRecord> = /*@__PURE__*/
  */
 export type ListAuditRequest = Message<"holdoff.v1.ListAuditRequest"> & {
   /**
-   * The tenant; empty means `default`.
+   * The tenant; empty means `default`. Also one that no policy has any more, while the log has
+   * records of it.
    *
    * @generated from field: string namespace = 1;
    */
