@@ -21,6 +21,7 @@ mod operators;
 mod overview;
 mod passing;
 mod policies;
+mod predecessor;
 mod push;
 mod put;
 mod questions;
@@ -40,8 +41,7 @@ use std::sync::{
 };
 
 use holdoff_decision::{
-    Ask, Context, MadeUnder, Policy, Question, Reach, Record, Restart, Time, acquire,
-    reach_of_ask,
+    Ask, Context, MadeUnder, Policy, Question, Reach, Record, Time, acquire, reach_of_ask,
 };
 
 pub use candidates::{Compared, Tried};
@@ -85,8 +85,7 @@ pub struct Coordinator<S> {
     clock: Clock,
     entropy: Entropy,
     permits: PermitCodec,
-    /// When this run started, unless it is the first one.
-    restarted: Restart,
+    predecessor: predecessor::Predecessor,
     durable: Durable,
     events: Events,
     watchers: watchers::Watchers,
@@ -233,7 +232,7 @@ impl<S: Store> Coordinator<S> {
         Context {
             now: self.clock.now(),
             sample: self.entropy.sample(),
-            restarted: Some(self.restarted),
+            restarted: self.predecessor.restarted(),
         }
     }
 

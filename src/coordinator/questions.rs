@@ -35,7 +35,10 @@ impl<S: Store> Coordinator<S> {
 
     fn made_under(&self, id: DependencyId, made: Made<'_>) -> MadeUnder {
         match made {
-            Made::Epoch(epoch) => MadeUnder::Epoch(epoch),
+            Made::Epoch(epoch) => {
+                self.predecessor.note_epoch(epoch);
+                MadeUnder::Epoch(epoch)
+            }
             Made::Nothing => MadeUnder::Unknown,
             Made::Permit(bytes) => match self.read_own(id, bytes) {
                 Read::Permit(_, permit) => MadeUnder::Permit(permit),
@@ -48,6 +51,7 @@ impl<S: Store> Coordinator<S> {
     /// Reads a permit. One of another dependency is none here.
     fn read_own(&self, id: DependencyId, bytes: &[u8]) -> Read {
         let read = self.permits.read(bytes);
+        self.predecessor.note_permit(&read);
         match read {
             Read::Permit(other, _) | Read::EarlierRun(other, _) if other != id => Read::Unknown,
             Read::Permit(..) | Read::EarlierRun(..) | Read::Unknown | Read::Malformed => read,

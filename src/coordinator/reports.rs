@@ -41,6 +41,7 @@ impl<S: Store> Coordinator<S> {
                         .await?
                 }
                 Entry::Tally(dependency, counts) => {
+                    self.predecessor.note_epoch(counts.epoch);
                     let key = Key {
                         namespace,
                         dependency,
@@ -107,7 +108,9 @@ impl<S: Store> Coordinator<S> {
         context: &Context,
     ) -> Result<Reported, Refusal> {
         let reporter = self.instance(caller);
-        let (id, permit) = match self.permits.read(bytes) {
+        let read = self.permits.read(bytes);
+        self.predecessor.note_permit(&read);
+        let (id, permit) = match read {
             Read::Permit(id, permit) => (id, permit),
             Read::EarlierRun(_, permit) if context.now >= permit.expires => {
                 return self.of_no_record(namespace, Reported::Expired);

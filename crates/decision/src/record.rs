@@ -93,7 +93,8 @@ pub enum Change {
 pub struct Context {
     pub now: Time,
     pub sample: Sample,
-    /// The start of a run that does not know what the run before had promised.
+    /// The start of a run that follows another and does not know what that had promised. `None`:
+    /// it is the first one, as far as anything shows, or all of that was read back.
     pub restarted: Option<Restart>,
 }
 
@@ -101,10 +102,10 @@ pub struct Context {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restart {
     pub at: Time,
-    /// There certainly was a run before. Where nothing is kept nobody can know: then leases may
-    /// be out, and cost little to wait for, but a service that starts with its budgets spent
-    /// would help nobody.
-    pub has_predecessor: bool,
+    /// What was kept says that there was a run before, so the floors of its budgets count as
+    /// spent from the start. Where only callers show it, its leases are waited for, which costs
+    /// little; a service that took its budgets back from them would help nobody.
+    pub is_on_record: bool,
 }
 
 impl Restart {
@@ -112,7 +113,7 @@ impl Restart {
     pub fn after_another(at: Time) -> Self {
         Self {
             at,
-            has_predecessor: true,
+            is_on_record: true,
         }
     }
 }
@@ -136,7 +137,7 @@ impl Context {
     /// Before this time the floor of the budget counts as spent.
     pub fn floor_from(&self, policy: &Policy) -> Time {
         self.restarted
-            .filter(|start| start.has_predecessor)
+            .filter(|start| start.is_on_record)
             .map_or(Time::ORIGIN, |start| start.at + policy.budget.ttl)
     }
 }
