@@ -21,11 +21,13 @@ mod operators;
 mod overview;
 mod passing;
 mod policies;
+mod predecessor;
 mod push;
 mod put;
 mod questions;
 mod refusal;
 mod replicas;
+mod reports;
 mod restore;
 mod survey;
 mod telling;
@@ -39,8 +41,7 @@ use std::sync::{
 };
 
 use holdoff_decision::{
-    Ask, Context, MadeUnder, Policy, Question, Reach, Record, Reported, Restart, Time, acquire,
-    reach_of_ask, reach_of_report, reach_of_tally, report, tally,
+    Ask, Context, MadeUnder, Policy, Question, Reach, Record, Time, acquire, reach_of_ask,
 };
 
 pub use candidates::{Compared, Tried};
@@ -61,13 +62,13 @@ pub use traffic::{Followed, REASONS, Reporter, Traffic};
 pub use watchers::Watcher;
 
 use crate::{
-    candidate::{Happening, Trials},
+    candidate::Trials,
     clock::Clock,
     durable::Durable,
     entropy::Entropy,
-    permit::{DependencyId, PermitCodec, Read},
+    permit::{DependencyId, PermitCodec},
     recording::Recorder,
-    store::{Figures, Run, Seed, Slot, Store, StoreError, by_here},
+    store::{Figures, Run, Seed, Slot, Store, StoreError},
     telemetry::{Counter, Telemetry},
 };
 
@@ -84,8 +85,7 @@ pub struct Coordinator<S> {
     clock: Clock,
     entropy: Entropy,
     permits: PermitCodec,
-    /// When this run started, unless it is the first one.
-    restarted: Restart,
+    predecessor: predecessor::Predecessor,
     durable: Durable,
     events: Events,
     watchers: watchers::Watchers,
@@ -154,7 +154,7 @@ impl<S: Store> Coordinator<S> {
     /// Nothing was decided and nothing changed; see [`Refusal`].
     pub async fn acquire(&self, inquiry: &Inquiry<'_>) -> Result<Decision, Refusal> {
         let id = self.id(inquiry.key);
-        let question = self.question(id, &inquiry.subject)?;
+        let question = self.question(id, &inquiry.subject);
         let context = self.context();
         let mut ask = Ask {
             question,
@@ -224,161 +224,6 @@ impl<S: Store> Coordinator<S> {
         })
     }
 
-    /// Takes reports, in order. `sequence` 0: they are not numbered.
-    ///
-    /// # Errors
-    /// Not all was counted; see [`Refusal`]. A numbered report may be sent again.
-    pub async fn report(
-        &self,
-        namespace: &str,
-        caller: Caller<'_>,
-        entries: &[Entry<'_>],
-        sequence: u64,
-    ) -> Result<Vec<Reported>, Refusal> {
-        let context = self.context();
-        self.make_room(namespace, entries, context.now).await?;
-        let begun = self.begin_report(namespace, caller, sequence, context.now);
-        let Some(mut report) = begun.await? else {
-            return Ok(vec![Reported::Duplicate; entries.len()]);
-        };
-        let reporter = self.instance(caller);
-        report.results.truncate(entries.len());
-        report
-            .results
-            .reserve_exact(entries.len() - report.results.len());
-        for entry in &entries[report.results.len()..] {
-            let reported = match entry {
-                Entry::Permit(bytes, outcome) => {
-                    self.report_permit(namespace, caller, bytes, outcome, &context)
-                        .await?
-                }
-                Entry::Tally(dependency, counts) => {
-                    let key = Key {
-                        namespace,
-                        dependency,
-                    };
-                    let id = self.id(key);
-                    self.telemetry.add(Counter::Tally);
-                    let reach = |slot: &Slot| reach_of_tally(&slot.record, context.now);
-                    self.transact(id, key, context.now, reach, |slot| {
-                        let before = self.before(slot, reporter, &context);
-                        let reported =
-                            tally(&slot.policy, &mut slot.record, counts, reporter, &context);
-                        evidence::note_tally(slot, counts, reported, context.now);
-                        if let Some(before) = before {
-                            let tallied = Happening::Tallied {
-                                tally: *counts,
-                                reporter,
-                                result: reported,
-                                before: before.record,
-                            };
-                            self.observe(id, slot, tallied, &before, &context);
-                        }
-                        self.tell_changes(id, slot, Who::Caller(caller), context.now);
-                        reported
-                    })
-                    .await
-                    .inspect(|reported| {
-                        self.traffic
-                            .tallied(id, reporter, caller, counts, *reported, context.now);
-                    })?
-                }
-            };
-            self.telemetry.add(Counter::Reported(reported));
-            report.results.push(reported);
-        }
-        Ok(report.end())
-    }
-
-    /// Makes the records that tallies need, so that a report is taken whole or not at all.
-    async fn make_room(
-        &self,
-        namespace: &str,
-        entries: &[Entry<'_>],
-        now: Time,
-    ) -> Result<(), Refusal> {
-        for entry in entries {
-            if let Entry::Tally(dependency, _) = entry {
-                let key = Key {
-                    namespace,
-                    dependency,
-                };
-                self.transact(self.id(key), key, now, by_here, |_| ())
-                    .await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn report_permit(
-        &self,
-        namespace: &str,
-        caller: Caller<'_>,
-        bytes: &[u8],
-        outcome: &holdoff_decision::Outcome,
-        context: &Context,
-    ) -> Result<Reported, Refusal> {
-        let reporter = self.instance(caller);
-        let (id, permit) = match self.permits.read(bytes) {
-            Read::Permit(id, permit) => (id, permit),
-            Read::EarlierRun(_, permit) if context.now >= permit.expires => {
-                return Ok(Reported::Expired);
-            }
-            Read::EarlierRun(..) => return Ok(Reported::StaleEpoch),
-            Read::Unknown | Read::Malformed => return Ok(Reported::Unknown),
-        };
-        let taken = self
-            .store
-            .transact(
-                id,
-                namespace,
-                |_| Err(StoreError::Unknown),
-                |slot| reach_of_report(&slot.record, &permit, context.now),
-                |slot| {
-                    if *slot.name.namespace != *namespace {
-                        return Reported::Unknown;
-                    }
-                    self.renew(slot);
-                    if self.policies.bypasses(&slot.policy) {
-                        return Reported::Ok;
-                    }
-                    let before = self.before(slot, reporter, context);
-                    let reported = report(
-                        &slot.policy,
-                        &mut slot.record,
-                        &permit,
-                        outcome,
-                        reporter,
-                        context,
-                    );
-                    evidence::note_outcome(slot, outcome, reported, context.now);
-                    if let Some(before) = before {
-                        let happening = Happening::Reported {
-                            permit,
-                            outcome: *outcome,
-                            reporter,
-                            result: reported,
-                        };
-                        self.observe(id, slot, happening, &before, context);
-                    }
-                    self.tell_changes(id, slot, Who::Caller(caller), context.now);
-                    reported
-                },
-            )
-            .await;
-        match taken {
-            Ok(reported) => {
-                let reported = permit.told(reported);
-                self.traffic
-                    .ended(id, reporter, caller, outcome, reported, context.now);
-                Ok(reported)
-            }
-            // Its record was idle and is gone, and all that could be said of it with it.
-            Err(StoreError::Unknown) => Ok(Reported::Expired),
-            Err(other) => Err(Refusal::Store(other)),
-        }
-    }
-
     fn id(&self, key: Key<'_>) -> DependencyId {
         self.permits.dependency(key.namespace, key.dependency)
     }
@@ -387,7 +232,7 @@ impl<S: Store> Coordinator<S> {
         Context {
             now: self.clock.now(),
             sample: self.entropy.sample(),
-            restarted: Some(self.restarted),
+            restarted: self.predecessor.restarted(),
         }
     }
 

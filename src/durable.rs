@@ -29,7 +29,7 @@ use tokio::sync::oneshot;
 
 pub use self::{
     audit::{AuditEntry, AuditHead, AuditRecord, AuditVerdict, ChainBreak, ChainHash},
-    boot::{Restored, Start},
+    boot::{EPOCHS_OF_A_RUN, Restored, Start},
     directory::OpenError,
     record::{
         BreakerCheckpoint, BreakerPhase, Change, Health, Key, LastWrite, Override, OverrideKind,

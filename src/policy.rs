@@ -16,7 +16,7 @@
 //! new one and swaps it, or says everything that is wrong and changes nothing.
 
 mod blame;
-mod duration;
+pub mod duration;
 mod envoy;
 mod explain;
 mod feasibility;

@@ -385,6 +385,13 @@ pub trait Store: Send + Sync + 'static {
     /// be careful with them, nor bring back what it kept itself.
     fn remembers(&self) -> bool;
 
+    /// The epochs of records that are made anew are above it, and those of runs before are not.
+    /// `None`: an epoch does not say which run gave it; a shared store that was emptied counts from
+    /// the beginning.
+    fn begins_after(&self) -> Option<u64> {
+        None
+    }
+
     /// Shows every record to `visit`, in no order. Costs as much as there are records.
     fn visit(&self, visit: &mut dyn FnMut(DependencyId, &Slot));
 

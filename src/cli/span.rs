@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use prost_types::Duration as Wire;
 
-/// Reads `150ms`, `2s`, `1m30s`; a bare `0` too.
+use crate::policy::duration;
+
+/// Reads `150ms`, `2s`, `1m30s`; a bare `0` too: as in a policy.
 ///
 /// # Errors
-/// Says what is wrong with the text.
+/// Says what may be written.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    humantime::parse_duration(text).map_err(|error| format!("{error}; write 150ms, 2s or 1m30s"))
+    let span = duration::parse(text).map(Duration::from);
+    span.ok_or_else(|| "write 150ms, 2s or 1m30s; units are ns, us, ms, s, m, h and d".to_owned())
 }
 
 /// Reads a duration above zero.
@@ -96,6 +96,10 @@ mod tests {
         assert_eq!(parse("0"), Ok(Duration::ZERO));
         assert!(parse("fast").unwrap_err().contains("write 150ms"));
         assert!(parse_positive("0s").is_err());
+        // `M` is a month elsewhere, and who writes it in a hurry means minutes.
+        for bad in ["5M", "1month", "1w", "1year", "90", "-1s", ""] {
+            assert!(parse(bad).is_err() && parse_positive(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

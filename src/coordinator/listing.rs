@@ -285,7 +285,7 @@ impl<S: Store> Coordinator<S> {
         Context {
             now: self.clock.now(),
             sample: Sample::default(),
-            restarted: Some(self.restarted),
+            restarted: self.predecessor.restarted(),
         }
     }
 }

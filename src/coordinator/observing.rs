@@ -45,7 +45,11 @@ impl<S: Store> Coordinator<S> {
     /// The folder or its first file cannot be made.
     pub fn record_to(&mut self, settings: RecordingSettings) -> std::io::Result<()> {
         let run = self.clock.now();
-        self.recorder = Some(Recorder::start(settings, run, Some(self.restarted))?);
+        self.recorder = Some(Recorder::start(
+            settings,
+            run,
+            self.predecessor.restarted(),
+        )?);
         Ok(())
     }
 
@@ -149,7 +153,7 @@ impl<S: Store> Coordinator<S> {
         let context = Context {
             now,
             sample: Sample::default(),
-            restarted: Some(self.restarted),
+            restarted: self.predecessor.restarted(),
         };
         if let Some(before) = self.before(slot, 0, &context) {
             let happening = match ordered {

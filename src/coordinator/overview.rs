@@ -49,7 +49,7 @@ impl<S: Store> Coordinator<S> {
 
     /// When this run began; of what was before nothing is shown.
     pub fn started(&self) -> Time {
-        self.restarted.at
+        self.predecessor.started()
     }
 
     /// Rises with each change of the policies.

@@ -2,67 +2,59 @@
 
 use holdoff_decision::{MadeUnder, Nanos, Permit, PermitKind, Previous, Question, Time};
 
-use super::{Coordinator, Made, Refusal, Subject};
+use super::{Coordinator, Made, Subject};
 use crate::{
     permit::{DependencyId, Read},
     store::Store,
 };
 
 impl<S: Store> Coordinator<S> {
-    pub(super) fn question(
-        &self,
-        id: DependencyId,
-        subject: &Subject<'_>,
-    ) -> Result<Question, Refusal> {
-        Ok(match *subject {
+    pub(super) fn question(&self, id: DependencyId, subject: &Subject<'_>) -> Question {
+        match *subject {
             Subject::First => Question::First,
             Subject::Hedge { attempt } => Question::Hedge { attempt },
             Subject::Retry {
                 attempt,
                 made,
                 outcome,
-            } => {
-                let made_under = match made {
-                    Made::Epoch(epoch) => MadeUnder::Epoch(epoch),
-                    Made::Nothing => MadeUnder::Unknown,
-                    Made::Permit(bytes) => match self.read_own(id, bytes, "previous.permit")? {
-                        Read::Permit(_, permit) => MadeUnder::Permit(permit),
-                        Read::EarlierRun(_, permit) => MadeUnder::EarlierRun(permit),
-                        Read::Unknown | Read::Malformed => MadeUnder::Unknown,
-                    },
-                };
-                Question::Retry {
-                    attempt,
-                    previous: Previous {
-                        made_under,
-                        outcome,
-                    },
-                }
-            }
-            Subject::Confirm(bytes) => match self.read_own(id, bytes, "confirm")? {
+            } => Question::Retry {
+                attempt,
+                previous: Previous {
+                    made_under: self.made_under(id, made),
+                    outcome,
+                },
+            },
+            Subject::Confirm(bytes) => match self.read_own(id, bytes) {
                 Read::Permit(_, permit) => Question::Confirm(permit),
                 Read::EarlierRun(..) | Read::Unknown | Read::Malformed => {
                     Question::Confirm(void_permit())
                 }
             },
-        })
+        }
     }
 
-    /// Reads a permit that must be of this dependency.
-    fn read_own(&self, id: DependencyId, bytes: &[u8], field: &str) -> Result<Read, Refusal> {
-        let read = self.permits.read(bytes);
-        match read {
-            Read::Malformed => Err(Refusal::invalid(
-                field,
-                format!(
-                    "{} bytes that are not a permit; hand back what a grant carried",
-                    bytes.len()
-                ),
-            )),
-            Read::Permit(other, _) | Read::EarlierRun(other, _) if other != id => {
-                Err(Refusal::invalid(field, "a permit of another dependency"))
+    fn made_under(&self, id: DependencyId, made: Made<'_>) -> MadeUnder {
+        match made {
+            Made::Epoch(epoch) => {
+                self.predecessor.note_epoch(epoch);
+                MadeUnder::Epoch(epoch)
             }
-            Read::Permit(..) | Read::EarlierRun(..) | Read::Unknown => Ok(read),
+            Made::Nothing => MadeUnder::Unknown,
+            Made::Permit(bytes) => match self.read_own(id, bytes) {
+                Read::Permit(_, permit) => MadeUnder::Permit(permit),
+                Read::EarlierRun(_, permit) => MadeUnder::EarlierRun(permit),
+                Read::Unknown | Read::Malformed => MadeUnder::Unknown,
+            },
+        }
+    }
+
+    /// Reads a permit. One of another dependency is none here.
+    fn read_own(&self, id: DependencyId, bytes: &[u8]) -> Read {
+        let read = self.permits.read(bytes);
+        self.predecessor.note_permit(&read);
+        match read {
+            Read::Permit(other, _) | Read::EarlierRun(other, _) if other != id => Read::Unknown,
+            Read::Permit(..) | Read::EarlierRun(..) | Read::Unknown | Read::Malformed => read,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use holdoff_decision::{
-    Nanos, Record, Restart, Time,
+    Nanos, Record, Time,
     breaker::{Cause, Phase},
     operate::{self, Checkpoint},
     record::{Override, OverrideKind},
@@ -14,7 +14,9 @@ use holdoff_decision::{
 };
 
 use super::{
-    Coordinator, Event, EventKind, Events, Key, Policies, altering, candidates, policies::InForce,
+    Coordinator, Event, EventKind, Events, Key, Policies, altering, candidates,
+    policies::InForce,
+    predecessor::{Evidence, Predecessor},
     put::PutPolicies,
 };
 use crate::{
@@ -65,22 +67,19 @@ impl<S: Store> Coordinator<S> {
         let in_force = InForce::load(sources, known.put.overlays(), candidates)?;
         let now = clock.now();
         let remembers = store.remembers();
+        let predecessor = match (remembers, state.first_start, store.begins_after()) {
+            (true, ..) => Predecessor::new(Time::ORIGIN, Evidence::NotNeeded),
+            (false, false, _) => Predecessor::new(now, Evidence::OnRecord),
+            (false, true, None) => Predecessor::new(now, Evidence::Presumed),
+            (false, true, Some(epoch)) => Predecessor::new(now, Evidence::of_callers(epoch)),
+        };
         let coordinator = Self {
             store,
             policies: Policies::new(in_force),
             generation: AtomicU32::new(1),
             entropy,
             permits: PermitCodec::new(state.permit_key.0, state.boot),
-            restarted: match remembers {
-                true => Restart {
-                    at: Time::ORIGIN,
-                    has_predecessor: false,
-                },
-                false => Restart {
-                    at: now,
-                    has_predecessor: !state.first_start,
-                },
-            },
+            predecessor,
             durable,
             events: Events::default(),
             watchers: Default::default(),

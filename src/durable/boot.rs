@@ -13,6 +13,9 @@ use super::{
     record::{BreakerCheckpoint, Key, LastWrite, Override, PermitKey, StoredPolicy},
 };
 
+/// So many transitions of one dependency fit in a run.
+pub const EPOCHS_OF_A_RUN: u64 = 10_000;
+
 /// The two things a start takes from outside: this part reads no clock and draws no number.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
@@ -45,11 +48,10 @@ pub struct Restored {
 
 impl Restored {
     /// Epochs of this run are above it, so that what was counted under an epoch of the run
-    /// before is stale in this one. Ten thousand transitions of one dependency fit in a run.
+    /// before is stale in this one.
     pub fn epochs_before(&self) -> u64 {
         const RUNS: u64 = 1_000_000;
-        const EPOCHS: u64 = 10_000;
-        self.boot.saturating_sub(1) % RUNS * EPOCHS
+        self.boot.saturating_sub(1) % RUNS * EPOCHS_OF_A_RUN
     }
 
     pub(super) fn first(boot: u64, start: Start) -> Self {

@@ -183,7 +183,7 @@ impl<'a> Guard<'a> {
         const OWNER_MAX: usize = 200;
         let fits = read::limited("owner", owner, OWNER_MAX);
         fits.map_err(|refusal| status::of(&refusal))?;
-        Ok(self.principal.signature(owner))
+        Ok(self.principal.signature(owner.trim()))
     }
 
     /// A place for a session.

@@ -22,8 +22,8 @@ use tonic_types::StatusExt;
 use super::{MESSAGE_MAX, admission::Guard, client, read::Defaults, span::Origin, status};
 use crate::{
     access::{Access, Method, Page, Refusal},
-    coordinator::Coordinator,
-    proto,
+    coordinator::{self, Coordinator},
+    proto::{self, json::Unreadable},
     store::Store,
 };
 
@@ -160,7 +160,12 @@ fn message<M: Message + Default>(
         _ => status::not_json(&rejection.body_text()).into(),
     })?;
     let read = proto::json::read(name, &body);
-    Ok(read.map_err(|unreadable| status::not_json(&format!("the body: {unreadable}")))?)
+    Ok(read.map_err(|unreadable| match unreadable {
+        Unreadable::Text(problem) => status::not_json(&format!("the body: {problem}")),
+        Unreadable::Field { field, problem } => {
+            status::of(&coordinator::Refusal::invalid(field, problem))
+        }
+    })?)
 }
 
 /// `application/json`, with or without parameters.

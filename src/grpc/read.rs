@@ -113,6 +113,9 @@ fn subject(request: &proto::AcquireRequest) -> Result<Subject<'_>, Refusal> {
                 ));
             }
             let made = match &previous.made_under {
+                Some(proto::previous::MadeUnder::Permit(permit)) if permit.is_empty() => {
+                    return Err(Refusal::invalid("previous.permit", "missing"));
+                }
                 Some(proto::previous::MadeUnder::Permit(permit)) => Made::Permit(permit),
                 Some(proto::previous::MadeUnder::Epoch(epoch)) => Made::Epoch(*epoch),
                 None => Made::Nothing,
@@ -332,6 +335,7 @@ pub fn span(field: &str, span: &prost_types::Duration) -> Result<Nanos, Refusal>
         return refuse("0 or more");
     };
     match u32::try_from(span.nanos) {
+        Err(_) if span.seconds == 0 => refuse("0 or more"),
         Ok(nanos) if nanos < 1_000_000_000 => {
             Ok(Nanos::from_secs(seconds).saturating_add(Nanos(u64::from(nanos))))
         }

@@ -135,9 +135,10 @@ fn one(form: Form) -> Json {
             json!({"type": "integer", "minimum": least, "maximum": most})
         }
         Form::Number(least, most) => json!({"type": "number", "minimum": least, "maximum": most}),
-        Form::Share(1, most) => {
-            json!({"type": "number", "exclusiveMinimum": 0, "maximum": f64::from(most) / 1e6})
-        }
+        Form::Share(0, most) => json!({"anyOf": [
+            {"type": "number", "const": 0},
+            {"type": "number", "minimum": 1e-6, "maximum": f64::from(most) / 1e6},
+        ]}),
         Form::Share(least, most) => {
             json!({"type": "number", "minimum": f64::from(least) / 1e6, "maximum": f64::from(most) / 1e6})
         }

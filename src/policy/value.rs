@@ -29,7 +29,8 @@ pub enum Form {
     /// A [`Form::Count`] beside which a span could stand.
     Calls(u32, u32),
     Number(f64, f64),
-    /// In parts per million; what is written is rounded to them.
+    /// In parts per million; what is written within the range is rounded to them, but never to
+    /// nothing.
     Share(u32, u32),
     Flag,
     Proportional,
@@ -84,9 +85,9 @@ impl Form {
                     .then_some(Value::Number(number + 0.0))
             }
             (Self::Share(least, most), Tree::Number(number)) => {
-                let micros = (number * 1e6).round() + 0.0;
-                let fits = (f64::from(*least)..=f64::from(*most)).contains(&micros);
-                fits.then_some(Value::Number(micros / 1e6))
+                let (least, most) = (f64::from(*least) / 1e6, f64::from(*most) / 1e6);
+                let fits = (least..=most).contains(number) && !(0.0 < *number && *number < 1e-6);
+                fits.then_some(Value::Number((number * 1e6).round() / 1e6 + 0.0))
             }
             (Self::Flag, Tree::Flag(flag)) => Some(Value::Flag(*flag)),
             (Self::Proportional, tree) => proportional(tree).map(Value::Proportional),
@@ -134,7 +135,7 @@ impl fmt::Display for Form {
             Self::Count(least, most) => write!(f, "{least} to {most}"),
             Self::Calls(least, most) => write!(f, "a number of calls from {least} to {most}"),
             Self::Number(least, most) => write!(f, "{least} to {most}"),
-            Self::Share(1, most) => write!(f, "above 0, at most {}", f64::from(*most) / 1e6),
+            Self::Share(0, most) => write!(f, "0, or 0.000001 to {}", f64::from(*most) / 1e6),
             Self::Share(least, most) => {
                 write!(
                     f,
@@ -167,6 +168,36 @@ mod tests {
                 assert_eq!(read(&[form], &Tree::Number(bad)), None, "{form:?} {bad}");
             }
         }
+    }
+
+    #[test]
+    fn a_share_is_rounded_within_its_range_and_never_into_it() {
+        for (least, most) in [(0, 10_000_000), (1, 1_000_000)] {
+            let form = [Form::Share(least, most)];
+            let read = |number| read(&form, &Tree::Number(number));
+            let end = f64::from(most) / 1e6;
+            assert_eq!(read(end), Some(Value::Number(end)));
+            assert_eq!(read(1e-6), Some(Value::Number(1e-6)));
+            assert_eq!(read(0.333_333_333), Some(Value::Number(0.333_333)));
+            assert_eq!(read(0.0).is_some(), least == 0);
+            assert_eq!(read(-0.0), read(0.0));
+            for bad in [
+                end + 1e-7,
+                end + 1e-9,
+                -1e-9,
+                -1e-7,
+                1e-7,
+                9.99e-7,
+                f64::MIN_POSITIVE,
+            ] {
+                assert_eq!(read(bad), None, "{bad}");
+            }
+        }
+        assert_eq!(
+            allowed(&[Form::Share(0, 10_000_000)]),
+            "0, or 0.000001 to 10"
+        );
+        assert_eq!(allowed(&[Form::Share(1, 1_000_000)]), "0.000001 to 1");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use prost_reflect::{
     DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions,
 };
 use prost_types::FileDescriptorSet;
-use serde_json::Value;
+use serde_json::{Value, error::Category};
 
 /// The package of the contract's own messages.
 const PACKAGE: &str = "holdoff.v1";
@@ -31,8 +31,14 @@ static POOL: LazyLock<Option<DescriptorPool>> = LazyLock::new(|| {
 
 /// Why a text is no message.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Unreadable(String);
+pub enum Unreadable {
+    /// It is no JSON, or not the shape of the message.
+    #[error("{0}")]
+    Text(String),
+    /// The value of one field, by its path in the contract's own spelling.
+    #[error("{field}: {problem}")]
+    Field { field: String, problem: String },
+}
 
 /// A message of the contract by its name; every field is there.
 pub fn value<M: Message>(name: &str, message: &M) -> Value {
@@ -51,15 +57,43 @@ pub fn status(status: &tonic_types::pb::Status) -> Value {
 /// The text is no JSON, has a field that the message has not, or twice, or a value that the field
 /// cannot hold; in words, with line and column.
 pub fn read<M: Message + Default>(name: &str, text: &[u8]) -> Result<M, Unreadable> {
-    let unknown = || Unreadable(format!("{PACKAGE}.{name} is no message of the contract"));
+    let unknown = || Unreadable::Text(format!("{PACKAGE}.{name} is no message of the contract"));
+    let unreadable = |error: &dyn std::error::Error| Unreadable::Text(error.to_string());
     let shape = shape(&format!("{PACKAGE}.{name}")).ok_or_else(unknown)?;
     let mut json = serde_json::Deserializer::from_slice(text);
+    let mut at = serde_path_to_error::Track::new();
     let options = DeserializeOptions::new().deny_unknown_fields(true);
-    let message = DynamicMessage::deserialize_with_options(shape, &mut json, &options)
-        .and_then(|message| json.end().map(|()| message))
-        .map_err(|error| Unreadable(error.to_string()))?;
-    serde_json::from_slice::<once::Once>(text).map_err(|error| Unreadable(error.to_string()))?;
-    (message.transcode_to()).map_err(|error| Unreadable(error.to_string()))
+    let traced = serde_path_to_error::Deserializer::new(&mut json, &mut at);
+    let message = DynamicMessage::deserialize_with_options(shape, traced, &options)
+        .map_err(|error| misread(&at.path(), &error))?;
+    json.end().map_err(|error| unreadable(&error))?;
+    serde_json::from_slice::<once::Once>(text).map_err(|error| unreadable(&error))?;
+    (message.transcode_to()).map_err(|error| unreadable(&error))
+}
+
+fn misread(at: &serde_path_to_error::Path, error: &serde_json::Error) -> Unreadable {
+    let problem = error.to_string();
+    match (error.classify(), at.iter().next()) {
+        (Category::Data, Some(_)) => Unreadable::Field {
+            field: in_snake_case(&at.to_string()),
+            problem,
+        },
+        (Category::Data, None) | (Category::Io | Category::Syntax | Category::Eof, _) => {
+            Unreadable::Text(problem)
+        }
+    }
+}
+
+/// As the contract writes a field that JSON writes `timeLeft`.
+fn in_snake_case(path: &str) -> String {
+    let mut snake = String::with_capacity(path.len() + 4);
+    for letter in path.chars() {
+        if letter.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
 }
 
 fn shape(full_name: &str) -> Option<MessageDescriptor> {
@@ -106,6 +140,49 @@ mod tests {
                 "previousResult": "REPORT_REASON_UNSPECIFIED",
             })
         );
+    }
+
+    #[test]
+    fn a_value_that_its_field_cannot_hold_is_told_with_the_field() {
+        for (text, named) in [
+            (r#"{"attempt": -1}"#, "attempt"),
+            (r#"{"attempt": 4294967296}"#, "attempt"),
+            (r#"{"attempt": 1.5}"#, "attempt"),
+            (r#"{"attempt": true}"#, "attempt"),
+            (r#"{"timeLeft": "NaN"}"#, "time_left"),
+            (r#"{"time_left": 5}"#, "time_left"),
+            (r#"{"safety": "IDEMPOTENT"}"#, "safety"),
+            (r#"{"dependency": 7}"#, "dependency"),
+            (r#"{"confirm": "%%%"}"#, "confirm"),
+            (r#"{"caller": {"service": []}}"#, "caller.service"),
+            (
+                r#"{"previous": {"outcome": {"statusCode": "x"}}}"#,
+                "previous.outcome.status_code",
+            ),
+            (r#"{"previous": {"permit": "%%%"}}"#, "previous.permit"),
+        ] {
+            match read::<AcquireRequest>("AcquireRequest", text.as_bytes()) {
+                Err(Unreadable::Field { field, problem }) => {
+                    assert_eq!(field, named, "{text}: {problem}");
+                }
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+        let text = r#"{"entries": [{"tally": {"dependency": "d"}}, {"result": {"permit": 1}}]}"#;
+        match read::<ReportRequest>("ReportRequest", text.as_bytes()) {
+            Err(Unreadable::Field { field, .. }) => assert_eq!(field, "entries[1].result.permit"),
+            other => panic!("{other:?}"),
+        }
+        for text in [
+            "{",
+            "[]",
+            "{} {}",
+            r#"{"dependencies": "d"}"#,
+            r#"{"attempt": 1"#,
+        ] {
+            let refused = read::<AcquireRequest>("AcquireRequest", text.as_bytes());
+            assert!(matches!(refused, Err(Unreadable::Text(_))), "{text}");
+        }
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub struct Begin {
     #[prost(fixed64, optional, tag = "3")]
     pub restarted: Option<u64>,
     #[prost(bool, tag = "4")]
-    pub has_predecessor: bool,
+    pub is_on_record: bool,
 }
 
 /// A policy, under a number of this file.

@@ -220,7 +220,7 @@ impl Open {
         *last = Some((self.number, begin.run));
         self.restarted = begin.restarted.map(|at| Restart {
             at: Time(at),
-            has_predecessor: begin.has_predecessor,
+            is_on_record: begin.is_on_record,
         });
         Ok(())
     }

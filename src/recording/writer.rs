@@ -92,7 +92,7 @@ impl Recorder {
                 version: VERSION,
                 run: run.0,
                 restarted: restarted.map(|restarted| restarted.at.0),
-                has_predecessor: restarted.is_some_and(|restarted| restarted.has_predecessor),
+                is_on_record: restarted.is_some_and(|restarted| restarted.is_on_record),
             },
             lost: Arc::clone(&lost),
             closing: Arc::clone(&closing),
@@ -198,7 +198,16 @@ impl Writer {
 
     fn write(&mut self, noted: &Noted) -> io::Result<()> {
         let full = |open: &Open| open.bytes >= self.settings.file_bytes();
-        if self.open.as_ref().is_none_or(full) {
+        // What callers have shown meanwhile is said where a file begins.
+        let shown = noted
+            .context
+            .restarted
+            .filter(|_| self.begin.restarted.is_none());
+        if let Some(restart) = shown {
+            self.begin.restarted = Some(restart.at.0);
+            self.begin.is_on_record = restart.is_on_record;
+        }
+        if shown.is_some() || self.open.as_ref().is_none_or(full) {
             self.open_next()?;
         }
         let lost = self.lost.since_the_gap.swap(0, Ordering::Relaxed);
@@ -371,7 +380,7 @@ mod tests {
                 version: VERSION,
                 run: 1,
                 restarted: None,
-                has_predecessor: false,
+                is_on_record: false,
             },
             lost: Arc::default(),
             closing: Arc::default(),
@@ -401,6 +410,30 @@ mod tests {
         writer.take(&noted(3));
         writer.flush();
         assert_eq!(parts(folder.path()), (vec![1, 1, 2], 5));
+    }
+
+    #[test]
+    fn what_is_known_of_the_run_before_is_told_from_when_it_was_and_interrupts_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = writer(folder.path());
+        writer.take(&noted(1));
+        let mut shown = noted(2);
+        let restart = Restart {
+            at: Time(1_000_000_000),
+            is_on_record: false,
+        };
+        shown.context.restarted = Some(restart);
+        writer.take(&shown);
+        shown.context.now = Time(1_000_000_003);
+        writer.take(&shown);
+        writer.flush();
+        assert_eq!(parts(folder.path()), (vec![1, 1, 1], 0));
+        let mut reader = Reader::open(folder.path()).unwrap();
+        let mut told = Vec::new();
+        while let Some(entry) = reader.next_entry().unwrap() {
+            told.push(entry.context.restarted);
+        }
+        assert_eq!(told, [None, Some(restart), Some(restart)]);
     }
 
     #[test]

@@ -243,7 +243,7 @@ fn a_newer_version_is_said_to_be_one() {
         version: VERSION + 1,
         run: 1,
         restarted: None,
-        has_predecessor: false,
+        is_on_record: false,
     };
     put(&mut bytes, Kind::Begin(begin));
     fs::write(folder.path().join("00000001.holdrec"), bytes).unwrap();

@@ -31,6 +31,7 @@ pub struct MemoryStore {
     namespaces: Mutex<HashMap<Arc<String>, u32>>,
     /// No dropped record had a higher epoch.
     evicted_epoch: AtomicU64,
+    begins_after: u64,
     sequences: Sequences,
 }
 
@@ -60,6 +61,7 @@ impl Default for MemoryStore {
             slots: DashMap::with_hasher_and_shard_amount(BuildHasherDefault::default(), SHARDS),
             namespaces: Mutex::default(),
             evicted_epoch: AtomicU64::new(0),
+            begins_after: 0,
             sequences: Sequences::default(),
         }
     }
@@ -70,6 +72,7 @@ impl MemoryStore {
     pub fn after_epoch(epoch: u64) -> Self {
         Self {
             evicted_epoch: AtomicU64::new(epoch),
+            begins_after: epoch,
             ..Self::default()
         }
     }
@@ -183,6 +186,10 @@ impl Store for MemoryStore {
 
     fn remembers(&self) -> bool {
         false
+    }
+
+    fn begins_after(&self) -> Option<u64> {
+        Some(self.begins_after)
     }
 
     fn visit(&self, visit: &mut dyn FnMut(DependencyId, &Slot)) {

@@ -9,10 +9,11 @@ use std::io::{Read, Write};
 
 use holdoff_client::proto::{
     AcquireRequest, Caller, ClearHoldRequest, ClearOverrideRequest, DeletePolicyRequest,
-    GetDependencyRequest, GetPolicyRequest, ListAuditRequest, ListDependenciesRequest,
-    ListEventsRequest, ListPoliciesRequest, Outcome, OutcomeKind, PermitResult, Previous,
-    PutPolicyRequest, ReportEntry, ReportReason, ReportRequest, ResetDependencyRequest, Safety,
-    Tally, WatchDependenciesRequest, WatchEventsRequest, previous::MadeUnder, report_entry::Entry,
+    DenialReason, GetDependencyRequest, GetPolicyRequest, ListAuditRequest,
+    ListDependenciesRequest, ListEventsRequest, ListPoliciesRequest, Outcome, OutcomeKind,
+    PermitResult, Previous, PutPolicyRequest, ReportEntry, ReportReason, ReportRequest,
+    ResetDependencyRequest, Safety, Tally, WatchDependenciesRequest, WatchEventsRequest,
+    previous::MadeUnder, report_entry::Entry,
 };
 use prost_types::Duration;
 use tonic::Code;
@@ -72,7 +73,7 @@ fn good_retry(permit: &[u8]) -> AcquireRequest {
 }
 
 /// Every way in which one field of a question makes no sense.
-fn bad_questions(permit: &[u8], of_another: &[u8]) -> Vec<(&'static str, AcquireRequest)> {
+fn bad_questions(permit: &[u8]) -> Vec<(&'static str, AcquireRequest)> {
     let good = good_retry(permit);
     let with_outcome = |outcome: Option<Outcome>| {
         let mut asked = good.clone();
@@ -161,22 +162,6 @@ fn bad_questions(permit: &[u8], of_another: &[u8]) -> Vec<(&'static str, Acquire
             },
         ),
         (
-            "confirm",
-            AcquireRequest {
-                previous: None,
-                confirm: vec![1].into(),
-                ..good.clone()
-            },
-        ),
-        (
-            "confirm",
-            AcquireRequest {
-                previous: None,
-                confirm: of_another.to_vec().into(),
-                ..good.clone()
-            },
-        ),
-        (
             "caller.service",
             AcquireRequest {
                 caller: Some(Caller {
@@ -197,10 +182,6 @@ fn bad_questions(permit: &[u8], of_another: &[u8]) -> Vec<(&'static str, Acquire
             },
         ),
         ("previous.permit", with_permit(b"")),
-        ("previous.permit", with_permit(b"x")),
-        ("previous.permit", with_permit(&[0xFF; 65])),
-        ("previous.permit", with_permit(&[0; 10_000])),
-        ("previous.permit", with_permit(of_another)),
     ];
     for name in bad_names() {
         bad.push((
@@ -279,9 +260,8 @@ async fn every_question_that_makes_no_sense_names_its_field_and_changes_nothing(
     let service = Service::start("version: 1").await;
     let mut client = service.client().await;
     let permit = client.granted(first("d")).await.permit;
-    let of_another = client.granted(first("other")).await.permit;
     let before = client.get("d").await;
-    for (field, asked) in bad_questions(&permit, &of_another) {
+    for (field, asked) in bad_questions(&permit) {
         let shown = format!("{field}: {asked:?}");
         let status = client.refused(asked).await;
         assert_eq!(status.code(), Code::InvalidArgument, "{shown}");
@@ -292,7 +272,7 @@ async fn every_question_that_makes_no_sense_names_its_field_and_changes_nothing(
         );
         assert_eq!(client.get("d").await, before, "{shown}");
     }
-    assert_eq!(service.coordinator.dependencies(), 2);
+    assert_eq!(service.coordinator.dependencies(), 1);
     client.granted(good_retry(&permit)).await;
 }
 
@@ -524,8 +504,9 @@ async fn what_is_no_permit_of_ours_is_told_apart_and_counts_nothing() {
         attempt: 2,
         ..first("d")
     };
-    assert_refused(&client.refused(asked).await, "previous.permit");
-    assert_eq!(client.get("d").await, before);
+    let answer = client.ask(asked).await;
+    assert_eq!(answer.previous_result(), ReportReason::UnknownPermit);
+    assert_eq!(client.get("d").await.failure_ratio, before.failure_ratio);
     // A permit of another service: its key is another one.
     let elsewhere = Service::start_with(Setup {
         entropy: holdoff::entropy::Entropy::seeded(99),
@@ -540,6 +521,35 @@ async fn what_is_no_permit_of_ours_is_told_apart_and_counts_nothing() {
     let answer = client.ask(retry("d", 2, &theirs, Failure)).await;
     assert_eq!(answer.previous_result(), ReportReason::UnknownPermit);
     assert_eq!(client.get("d").await.failure_ratio, before.failure_ratio);
+}
+
+/// As `Report` says it: whoever holds the wrong bytes gets its decision all the same.
+#[tokio::test]
+async fn what_is_no_permit_of_the_dependency_is_an_unknown_permit_and_confirms_nothing() {
+    let service = Service::start(&policy_of_d("{}")).await;
+    let mut client = service.client().await;
+    let of_another = client.granted(first("other")).await.permit;
+    for bytes in [
+        &b"x"[..],
+        &[0xFF; 65],
+        &[0; 10_000],
+        &[0x11; 57],
+        &of_another,
+    ] {
+        let answer = client.ask(retry("d", 2, bytes, Failure)).await;
+        assert_eq!(answer.previous_result(), ReportReason::UnknownPermit);
+        assert!(grant_of(answer).delay.is_some());
+        assert_eq!(
+            client.reported(bytes, Failure).await,
+            if bytes == of_another {
+                ReportReason::Ok
+            } else {
+                ReportReason::UnknownPermit
+            }
+        );
+        let denial = client.denied(confirm("d", bytes)).await;
+        assert_eq!(denial.reason(), DenialReason::PermitVoid);
+    }
 }
 
 #[tokio::test]
@@ -564,6 +574,15 @@ async fn an_unknown_namespace_is_not_found_everywhere() {
         ..ReportRequest::default()
     };
     statuses.push(("Report", client.asks.report(report).await.unwrap_err()));
+    let permit = client.granted(first("d")).await.permit;
+    for permit in [&permit[..], b"none"] {
+        let report = ReportRequest {
+            namespace: namespace(),
+            entries: vec![result(permit, outcome(Failure))],
+            ..ReportRequest::default()
+        };
+        statuses.push(("Report", client.asks.report(report).await.unwrap_err()));
+    }
     let operates = &mut client.operates;
     macro_rules! refused {
         ($rpc:ident, $request:ident { $($field:ident: $value:expr),* }) => {{
@@ -607,6 +626,7 @@ async fn an_unknown_namespace_is_not_found_everywhere() {
             owner: "o"
         }
     );
+    refused!(list_audit, ListAuditRequest {});
     refused!(list_policies, ListPoliciesRequest {});
     refused!(get_policy, GetPolicyRequest { dependency: "d" });
     refused!(
@@ -626,7 +646,7 @@ async fn an_unknown_namespace_is_not_found_everywhere() {
         );
         assert!(status.get_error_details().error_info().is_some(), "{rpc}");
     }
-    assert_eq!(service.coordinator.dependencies(), 0);
+    assert_eq!(service.coordinator.dependencies(), 1);
 }
 
 #[tokio::test]
@@ -821,7 +841,6 @@ async fn every_operator_request_that_makes_no_sense_names_its_field() {
         refused!("since", watch_events, WatchEventsRequest { since: span });
     }
     for (field, owner, reason) in [
-        ("owner", String::new(), String::new()),
         ("owner", "o".repeat(201), String::new()),
         ("reason", "o".to_owned(), "r".repeat(1001)),
     ] {

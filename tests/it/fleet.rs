@@ -233,11 +233,9 @@ async fn a_hold_that_one_client_was_told_binds_all_and_ends_spread() {
         places[from..].iter().take_while(|at| **at < end).count()
     });
     assert!(crowd.max().unwrap() <= 15, "{places:?}");
-    // What is too long is not waited for as a fleet.
+    // What ends a call is not too long to hold the fleet.
     client.report(&other, throttled(3_600)).await;
-    let held = ms(client.get("d").await.held_for);
-    println!("a pushback of an hour under a cap of 30 s holds for {held} ms");
-    assert!(held <= 30_000.0);
+    assert_eq!(ms(client.get("d").await.held_for), 3_600_000.0);
     let cleared = client.operates.clear_hold(ClearHoldRequest {
         dependency: "d".into(),
         owner: "ada".into(),

@@ -16,14 +16,6 @@ const SLOW_RETRIES: &str = "{retry: {initial_delay: 5s, max_delay: 5s, jitter: n
     breaker: {window: 10, min_calls: 5, open_for: 10s, permit_ttl: 60s}, \
     budget: {ratio: 0, floor_per_second: 1, ttl: 10s}}";
 
-fn confirm(dependency: &str, permit: &[u8]) -> AcquireRequest {
-    AcquireRequest {
-        attempt: 2,
-        confirm: permit.to_vec().into(),
-        ..first(dependency)
-    }
-}
-
 #[tokio::test]
 async fn a_confirmation_that_still_holds_costs_and_changes_nothing() {
     let service = Service::start(&policy_of_d(SLOW_RETRIES)).await;

@@ -325,6 +325,24 @@ pub fn retry_after(
     }
 }
 
+/// As [`retry`], after an attempt that was made on pushed state.
+pub fn retry_on(dependency: &str, attempt: u32, epoch: u64, kind: OutcomeKind) -> AcquireRequest {
+    let mut request = retry(dependency, attempt, b"", kind);
+    if let Some(previous) = &mut request.previous {
+        previous.made_under = Some(MadeUnder::Epoch(epoch));
+    }
+    request
+}
+
+/// Asks once more, just before the call.
+pub fn confirm(dependency: &str, permit: &[u8]) -> AcquireRequest {
+    AcquireRequest {
+        attempt: 2,
+        confirm: permit.to_vec().into(),
+        ..first(dependency)
+    }
+}
+
 pub fn hedge(dependency: &str, call_id: &str) -> AcquireRequest {
     AcquireRequest {
         hedge: true,

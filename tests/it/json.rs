@@ -201,6 +201,24 @@ async fn a_body_that_is_no_question_is_refused_in_words_and_changes_nothing() {
             json!({"dependency": "d", "attempt": 1, "cost": 2_000_000}),
             "cost",
         ),
+        (
+            json!({"dependency": "d", "attempt": 1, "timeLeft": "-0.5s"}),
+            "0 or more",
+        ),
+        (json!({"dependency": "d", "attempt": -1}), "attempt"),
+        (
+            json!({"dependency": "d", "attempt": 4_294_967_296_u64}),
+            "attempt",
+        ),
+        (
+            json!({"dependency": "d", "attempt": 1, "timeLeft": 5}),
+            "time_left",
+        ),
+        (
+            json!({"dependency": "d", "attempt": 1, "safety": "IDEMPOTENT"}),
+            "safety",
+        ),
+        (json!({"dependency": 7}), "dependency"),
     ] {
         let refused = http.post("/v1/acquire", &body).await;
         let text = refused.assert_refused(400, 3, "INVALID_FIELD");
@@ -208,7 +226,6 @@ async fn a_body_that_is_no_question_is_refused_in_words_and_changes_nothing() {
     }
     for (body, named) in [
         (json!({"dependency": "d", "attempts": 1}), "attempts"),
-        (json!({"dependency": 7}), "string"),
         (json!([]), "map"),
         (Value::Null, ""),
     ] {

@@ -241,6 +241,13 @@ async fn an_override_names_its_owner_and_its_reason_and_what_is_wrong_changes_no
         (
             "owner",
             SetOverrideRequest {
+                owner: " \t\u{a0}".into(),
+                ..good.clone()
+            },
+        ),
+        (
+            "owner",
+            SetOverrideRequest {
                 owner: "o".repeat(201),
                 ..good.clone()
             },
@@ -249,6 +256,13 @@ async fn an_override_names_its_owner_and_its_reason_and_what_is_wrong_changes_no
             "reason",
             SetOverrideRequest {
                 reason: "".into(),
+                ..good.clone()
+            },
+        ),
+        (
+            "reason",
+            SetOverrideRequest {
+                reason: "  ".into(),
                 ..good.clone()
             },
         ),
@@ -281,7 +295,7 @@ async fn an_override_names_its_owner_and_its_reason_and_what_is_wrong_changes_no
             },
         ),
         ("expires_in", expiring(0, 0)),
-        ("expires_in", expiring(0, 999_999_999)),
+        ("expires_in", expiring(0, 999_999)),
         ("expires_in", expiring(-5, 0)),
         ("expires_in", expiring(5, -1)),
         ("expires_in", expiring(5, 1_000_000_000)),
@@ -291,6 +305,101 @@ async fn an_override_names_its_owner_and_its_reason_and_what_is_wrong_changes_no
         assert_refused(&client.force(request).await.unwrap_err(), field);
     }
     assert_eq!(client.get("d").await, before);
+}
+
+/// Every change but an override may leave both out.
+#[tokio::test]
+async fn whoever_changes_something_and_does_not_say_who_is_written_down_as_anonymous() {
+    use holdoff_client::proto::{DeletePolicyRequest, ListAuditRequest, PutPolicyRequest};
+    let service = Service::start(&policy_of_d("{pushback: {scope: dependency}}")).await;
+    let mut client = service.client().await;
+    let permit = client.granted(first("d")).await.permit;
+    let told = Outcome {
+        pushback: Some(seconds(30)),
+        ..outcome(Throttled)
+    };
+    client.report(&permit, told).await;
+    client
+        .force(forced("d", OverrideKind::ForceOpen))
+        .await
+        .unwrap();
+    let operates = &mut client.operates;
+    macro_rules! changed {
+        ($rpc:ident, $request:ident { $($field:ident),* }) => {{
+            let request = $request { $($field: "d".into(),)* ..Default::default() };
+            operates.$rpc(request).await.unwrap();
+        }};
+    }
+    changed!(clear_override, ClearOverrideRequest { dependency });
+    changed!(clear_hold, ClearHoldRequest { dependency });
+    changed!(reset_dependency, ResetDependencyRequest { dependency });
+    let put = PutPolicyRequest {
+        name: "d".into(),
+        document: "{}".into(),
+        owner: " ".into(),
+        ..Default::default()
+    };
+    operates.put_policy(put).await.unwrap();
+    changed!(delete_policy, DeletePolicyRequest { name });
+    let audit = operates.list_audit(ListAuditRequest::default());
+    let records = audit.await.unwrap().into_inner().records;
+    let said: Vec<_> = records
+        .iter()
+        .map(|record| (&*record.action, &*record.owner))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("SetOverride", "ada"),
+            ("ClearOverride", "anonymous"),
+            ("ClearHold", "anonymous"),
+            ("ResetDependency", "anonymous"),
+            ("PutPolicy", "anonymous"),
+            ("DeletePolicy", "anonymous"),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_override_may_be_as_short_as_a_millisecond() {
+    let service = Service::start("version: 1").await;
+    let mut client = service.client().await;
+    let short = SetOverrideRequest {
+        expires_in: Some(prost_types::Duration {
+            seconds: 0,
+            nanos: 1_000_000,
+        }),
+        ..forced("d", OverrideKind::ForceOpen)
+    };
+    let seen = client.force(short).await.unwrap();
+    assert_eq!(seen.state(), BreakerState::ForcedOpen);
+    service.at_ms(1);
+    client.granted(first("d")).await;
+}
+
+#[tokio::test]
+async fn a_pushback_above_its_longest_ends_the_call_and_holds_the_fleet_for_as_long_as_was_asked() {
+    let service = Service::start(&policy_of_d(
+        "{pushback: {scope: dependency, max: 60s, spread: 0s}, breaker: {mode: off}}",
+    ))
+    .await;
+    let mut client = service.client().await;
+    for (asked, held) in [(600, 600.0), (90_000, 86_400.0)] {
+        let permit = client.granted(first("d")).await.permit;
+        let told = Outcome {
+            pushback: Some(seconds(asked)),
+            ..outcome(Throttled)
+        };
+        let denial = client.denied(retry_after("d", 2, &permit, told)).await;
+        assert_eq!(denial.reason(), DenialReason::PushbackTooLong);
+        assert_eq!(ms(denial.retry_after), asked as f64 * 1e3);
+        assert_eq!(ms(client.get("d").await.held_for), held * 1e3);
+        let mut hurried = first_of("d", "another");
+        hurried.time_left = Some(seconds(asked / 2));
+        let denial = client.denied(hurried).await;
+        assert_eq!(denial.reason(), DenialReason::Held);
+        client.clear_hold("d").await.unwrap();
+    }
 }
 
 #[tokio::test]

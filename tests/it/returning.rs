@@ -16,6 +16,10 @@ use OutcomeKind::{Failure, Success};
 const OPENS: &str =
     "{breaker: {window: 10, min_calls: 5, failure_ratio: 0.5, open_for: 30s, spread: 2s}}";
 
+/// The probe lease is longer than the open period.
+const PROBES_LATE: &str =
+    "{breaker: {window: 10, min_calls: 5, open_for: 1s, probe_lease: 5s, spread: 0s}}";
+
 #[tokio::test]
 async fn b21a_a_client_that_registers_changes_nothing() {
     let service = Service::start(&policy_of_d(OPENS)).await;
@@ -184,6 +188,81 @@ async fn b27b_those_who_come_back_to_taken_probes_are_spread_anew() {
     client.call("elsewhere", Success).await;
 }
 
+async fn tells_epoch(client: &mut Client, epoch: u64) {
+    let tally = Tally {
+        dependency: "d".into(),
+        epoch,
+        ..Tally::default()
+    };
+    let report = ReportRequest {
+        entries: vec![ReportEntry {
+            entry: Some(Entry::Tally(tally)),
+        }],
+        ..ReportRequest::default()
+    };
+    client.asks.report(report).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_first_start_leases_its_probe_as_soon_as_it_is_half_open() {
+    let policies = policy_of_d(PROBES_LATE);
+    for data_dir in [None, Some(tempfile::tempdir().unwrap())] {
+        let service = Service::start_with(Setup {
+            policies: &policies,
+            data_dir: data_dir.as_ref().map(|dir| dir.path()),
+            ..Setup::default()
+        })
+        .await;
+        let mut client = service.client().await;
+        client.trip("d", 5).await;
+        // Its own permits and epochs are no evidence of another run.
+        let epoch = client.get("d").await.epoch;
+        tells_epoch(&mut client, epoch).await;
+        service.at_ms(1_000);
+        assert!(client.granted(first("d")).await.probe);
+    }
+}
+
+/// Told at the start: by a permit that is reported, retried after or confirmed, or by the epoch of
+/// a tally or of an attempt that was made on pushed state.
+#[tokio::test]
+async fn without_a_data_directory_probes_wait_once_a_caller_shows_an_earlier_run() {
+    let policies = policy_of_d(PROBES_LATE);
+    let service = Service::start(&policies).await;
+    let mut client = service.client().await;
+    let permit = client.granted(first("d")).await.permit;
+    drop(client);
+    service.end().await;
+    for evidence in 0..5 {
+        let service = Service::start_with(Setup {
+            policies: &policies,
+            at_ms: 20_000,
+            ..Setup::default()
+        })
+        .await;
+        let mut client = service.client().await;
+        match evidence {
+            0 => drop(client.reported(&permit, Success).await),
+            1 => drop(client.ask(retry("d", 2, &permit, Failure)).await),
+            2 => drop(client.denied(confirm("d", &permit)).await),
+            3 => tells_epoch(&mut client, 7_000_000).await,
+            _ => drop(client.ask(retry_on("d", 2, 7_000_000, Failure)).await),
+        }
+        client.trip("d", 5).await;
+        for at in [21_000, 24_999] {
+            service.at_ms(at);
+            let denial = client.denied(first("d")).await;
+            assert_eq!(
+                denial.reason(),
+                DenialReason::ProbeInProgress,
+                "{evidence} at {at}"
+            );
+        }
+        service.at_ms(25_000);
+        assert!(client.granted(first("d")).await.probe, "{evidence}");
+    }
+}
+
 #[tokio::test]
 async fn after_a_restart_no_probe_is_leased_for_one_lease_time_and_the_floor_is_spent_for_one_ttl()
 {
@@ -203,11 +282,8 @@ async fn after_a_restart_no_probe_is_leased_for_one_lease_time_and_the_floor_is_
     client.trip("d", 5).await;
     let before = client.get("d").await;
     assert_eq!(before.budget_left, 20);
-    // Nobody knows whether there was a run before the first.
-    service.at_ms(4_999);
-    let denial = client.denied(first("d")).await;
-    assert_eq!(denial.reason(), DenialReason::ProbeInProgress);
-    service.at_ms(5_000);
+    // The first start has nothing to wait for.
+    service.at_ms(1_000);
     let probe = client.granted(first("d")).await;
     assert!(probe.probe);
     let epoch = client.get("d").await.epoch;

@@ -1875,11 +1875,11 @@ type SetOverrideRequest struct {
 	Dependency string `protobuf:"bytes,2,opt,name=dependency,proto3" json:"dependency,omitempty"`
 	// Open or closed.
 	Kind OverrideKind `protobuf:"varint,3,opt,name=kind,proto3,enum=holdoff.v1.OverrideKind" json:"kind,omitempty"`
-	// Who; 1 to 200 bytes.
+	// Who; 1 to 200 bytes. May be empty where the caller is known by a name.
 	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Why; 1 to 1,000 bytes.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	// 1 s to 365 days. Absent: until it is cleared.
+	// 1 ms to 365 days. Absent: until it is cleared.
 	ExpiresIn     *durationpb.Duration `protobuf:"bytes,6,opt,name=expires_in,json=expiresIn,proto3" json:"expires_in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2010,7 +2010,7 @@ type ClearOverrideRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Its name.
 	Dependency string `protobuf:"bytes,2,opt,name=dependency,proto3" json:"dependency,omitempty"`
-	// Who; 1 to 200 bytes.
+	// Who; at most 200 bytes. Empty: whom the caller is known as, or `anonymous`.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Why; at most 1,000 bytes.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -2129,7 +2129,7 @@ type ResetDependencyRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Its name.
 	Dependency string `protobuf:"bytes,2,opt,name=dependency,proto3" json:"dependency,omitempty"`
-	// Who; 1 to 200 bytes.
+	// Who; at most 200 bytes. Empty: whom the caller is known as, or `anonymous`.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Why; at most 1,000 bytes.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -2248,7 +2248,7 @@ type ClearHoldRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Its name.
 	Dependency string `protobuf:"bytes,2,opt,name=dependency,proto3" json:"dependency,omitempty"`
-	// Who; 1 to 200 bytes.
+	// Who; at most 200 bytes. Empty: whom the caller is known as, or `anonymous`.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Why; at most 1,000 bytes.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -2473,7 +2473,8 @@ func (x *AuditRecord) GetHash() string {
 // Which audit records.
 type ListAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The tenant; empty means `default`.
+	// The tenant; empty means `default`. Also one that no policy has any more, while the log has
+	// records of it.
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// 1 to 1,000; 0 means 100.
 	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -2965,7 +2966,7 @@ type PutPolicyRequest struct {
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// YAML (or JSON, which is YAML), as under a dependency in a policy file; at most 64 KiB.
 	Document string `protobuf:"bytes,3,opt,name=document,proto3" json:"document,omitempty"`
-	// Who; 1 to 200 bytes.
+	// Who; at most 200 bytes. Empty: whom the caller is known as, or `anonymous`.
 	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Why; at most 1,000 bytes.
 	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -3091,7 +3092,7 @@ type DeletePolicyRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// As it was put.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Who; 1 to 200 bytes.
+	// Who; at most 200 bytes. Empty: whom the caller is known as, or `anonymous`.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Why; at most 1,000 bytes.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -4238,7 +4239,7 @@ type PutCandidateRequest struct {
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// YAML (or JSON, which is YAML), as under a dependency in a policy file; at most 64 KiB.
 	Document string `protobuf:"bytes,3,opt,name=document,proto3" json:"document,omitempty"`
-	// Who; 1 to 200 bytes.
+	// Who; at most 200 bytes. Empty: whom the caller is known as, or `anonymous`.
 	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Why; at most 1,000 bytes.
 	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -4566,7 +4567,7 @@ type PromoteCandidateRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// As it was put.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Who; 1 to 200 bytes.
+	// Who; at most 200 bytes. Empty: whom the caller is known as, or `anonymous`.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Why; at most 1,000 bytes.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -4694,7 +4695,7 @@ type DeleteCandidateRequest struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// As it was put.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Who; 1 to 200 bytes.
+	// Who; at most 200 bytes. Empty: whom the caller is known as, or `anonymous`.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Why; at most 1,000 bytes.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`

@@ -1,8 +1,8 @@
 //! How long to wait before a retry, from the policy, the number of the retry and one draw.
 //!
-//! Retry `n` is attempt `n + 1`; the first retry is 1. The ceiling is clamped to
-//! `max_delay` *before* the draw, never after it: a delay that is drawn first and clamped
-//! then puts most of a fleet on exactly `max_delay`, where it is a herd again.
+//! Retry `n` is attempt `n + 1`; the first retry is 1. The range is clamped to `min_delay` and
+//! `max_delay` *before* the draw, never after it: a delay that is drawn first and clamped then
+//! puts most of a fleet on exactly `max_delay` or `min_delay`, where it is a herd again.
 //!
 //! | strategy | ceiling(n), never above `max_delay` | 100 ms, multiplier 2, cap 1 s |
 //! |---|---|---|
@@ -17,6 +17,9 @@
 //! | equal | ceiling/2 + u * (ceiling - ceiling/2) |
 //! | proportional(r) | lo + u * (hi - lo), lo = ceiling * (1 - r), hi = min(max_delay, ceiling * (1 + r)) |
 //! | decorrelated | initial + u * (hi - initial), hi = min(max_delay, 3 * previous delay) |
+//!
+//! Each is `lo + u * (hi - lo)`; where there is a `min_delay`, `lo` is at least that, and `hi` at
+//! least `lo`. Full jitter with ceiling 100 ms and `min_delay` 80 ms: 80 to 100 ms.
 //!
 //! Full, equal and decorrelated jitter are those of Brooker, "Exponential Backoff And
 //! Jitter" (2015), but for the range of decorrelated jitter, which he clamps after the draw.
@@ -49,8 +52,11 @@ pub fn delay(retry: &Retry, n: u32, previous: Nanos, unit: f64) -> Nanos {
             (initial, reach.min(retry.max_delay))
         }
     };
+    let low = low.max(retry.min_delay.min(retry.max_delay));
+    let high = high.max(low);
+    // Only doubles' rounding, of centuries, can still reach above.
     let drawn = low.saturating_add(high.saturating_sub(low).scaled(unit));
-    drawn.max(retry.min_delay).min(retry.max_delay)
+    drawn.min(retry.max_delay)
 }
 
 /// The ceiling under the delay before retry `n` (1-based; 0 is taken as 1).
@@ -194,6 +200,33 @@ mod tests {
         }
         let equal = policy(800, 1.5, 1200, Jitter::Equal);
         assert_eq!(delay(&equal, 2, Nanos::ZERO, 0.0), Nanos::from_millis(600));
+    }
+
+    #[test]
+    fn b03c_the_range_is_clamped_and_then_drawn_at_its_lower_end_too() {
+        for jitter in EVERY_JITTER {
+            for min_ms in [0, 1, 49, 80, 100, 149, 200, 300, 5_000] {
+                let retry = Retry {
+                    min_delay: Nanos::from_millis(min_ms),
+                    ..policy(100, 2.0, 300, jitter)
+                };
+                let end = |unit| delay(&retry, 1, Nanos::ZERO, unit);
+                let (low, high) = (end(0.0), end(1.0));
+                assert!(low >= retry.min_delay.min(retry.max_delay));
+                assert!(high <= retry.max_delay);
+                // Evenly over what is left of the range: no draw stands on an end.
+                let mut drawn: Vec<Nanos> = (0..1000).map(|at| end(f64::from(at) / 1e3)).collect();
+                drawn.dedup();
+                let expected = if low == high { 1 } else { 1000 };
+                assert_eq!(drawn.len(), expected, "{jitter:?} from {min_ms} ms");
+            }
+        }
+        let retry = Retry {
+            min_delay: Nanos::from_millis(80),
+            ..policy(100, 2.0, 1_000, Jitter::Full)
+        };
+        let drawn = [0.0, 0.5, 1.0].map(|unit| delay(&retry, 1, Nanos::ZERO, unit).0 / 1_000_000);
+        assert_eq!(drawn, [80, 90, 100]);
     }
 
     #[test]

@@ -29,6 +29,9 @@ use crate::{
     window::Counts,
 };
 
+/// No pushback holds a fleet longer.
+pub const HOLD_MAX: Nanos = Nanos::from_secs(24 * 3600);
+
 /// The state of one dependency.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -90,7 +93,8 @@ pub enum Change {
 pub struct Context {
     pub now: Time,
     pub sample: Sample,
-    /// The start of a run that does not know what the run before had promised.
+    /// The start of a run that follows another and does not know what that had promised. `None`:
+    /// it is the first one, as far as anything shows, or all of that was read back.
     pub restarted: Option<Restart>,
 }
 
@@ -98,10 +102,10 @@ pub struct Context {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restart {
     pub at: Time,
-    /// There certainly was a run before. Where nothing is kept nobody can know: then leases may
-    /// be out, and cost little to wait for, but a service that starts with its budgets spent
-    /// would help nobody.
-    pub has_predecessor: bool,
+    /// What was kept says that there was a run before, so the floors of its budgets count as
+    /// spent from the start. Where only callers show it, its leases are waited for, which costs
+    /// little; a service that took its budgets back from them would help nobody.
+    pub is_on_record: bool,
 }
 
 impl Restart {
@@ -109,7 +113,7 @@ impl Restart {
     pub fn after_another(at: Time) -> Self {
         Self {
             at,
-            has_predecessor: true,
+            is_on_record: true,
         }
     }
 }
@@ -133,7 +137,7 @@ impl Context {
     /// Before this time the floor of the budget counts as spent.
     pub fn floor_from(&self, policy: &Policy) -> Time {
         self.restarted
-            .filter(|start| start.has_predecessor)
+            .filter(|start| start.is_on_record)
             .map_or(Time::ORIGIN, |start| start.at + policy.budget.ttl)
     }
 }
@@ -355,8 +359,9 @@ impl Record {
         }
     }
 
-    /// A pushback of a policy whose scope is the dependency holds the fleet, for
-    /// `pushback.max` at most.
+    /// A pushback of a policy whose scope is the dependency holds the fleet for as long as was
+    /// asked, however soon `pushback.max` ends the call that was told: a fleet that comes back
+    /// earlier is told again. [`HOLD_MAX`] at most, since what asks for more is mistaken.
     fn take_hold(&mut self, policy: &Policy, outcome: &Outcome, now: Time) {
         let Some(asked) = outcome.pushback.filter(|asked| !asked.is_zero()) else {
             return;
@@ -365,7 +370,7 @@ impl Record {
             crate::policy::PushbackScope::Caller => false,
             crate::policy::PushbackScope::Dependency => outcome.kind != OutcomeKind::Success,
         };
-        let until = now + asked.min(policy.pushback.max);
+        let until = now + asked.min(HOLD_MAX);
         if binds_all && until > self.held_until() {
             self.hold_until(until);
             self.note(Change::Held(now.until(until)));

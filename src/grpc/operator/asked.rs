@@ -12,7 +12,9 @@ use crate::{
 const PAGE_DEFAULT: u32 = 100;
 const PAGE_MAX: u32 = 1_000;
 const REASON_MAX: usize = 1_000;
-const OVERRIDE_MIN: Nanos = Nanos::from_secs(1);
+/// As audit records and events say it.
+const ANONYMOUS: &str = "anonymous";
+const OVERRIDE_MIN: Nanos = Nanos::from_millis(1);
 const OVERRIDE_MAX: Nanos = Nanos::from_secs(365 * 24 * 3600);
 
 /// An override that makes sense.
@@ -29,11 +31,15 @@ pub struct Order<'a> {
 pub fn order(request: &proto::SetOverrideRequest) -> Result<Order<'_>, Refusal> {
     let key = key(&request.namespace, &request.dependency)?;
     let kind = override_kind(request.kind)?;
+    let given = |field: &str, text: &str, problem: &str| match text.trim() {
+        "" => Err(Refusal::invalid(field, problem)),
+        _ => Ok(()),
+    };
+    let owner = "missing; say who, in 1 to 200 bytes";
+    given("owner", &request.owner, owner)?;
     let actor = actor(&request.owner, &request.reason)?;
-    if request.reason.is_empty() {
-        let problem = "missing; say why, in 1 to 1000 bytes";
-        return Err(Refusal::invalid("reason", problem));
-    }
+    let reason = "missing; say why, in 1 to 1000 bytes";
+    given("reason", &request.reason, reason)?;
     let expires_in = request.expires_in.as_ref().map(lifetime).transpose()?;
     Ok(Order {
         key,
@@ -60,7 +66,7 @@ fn lifetime(span: &prost_types::Duration) -> Result<Nanos, Refusal> {
         true => Ok(span),
         false => Err(Refusal::invalid(
             "expires_in",
-            format!("{span} is not allowed; 1 s to 365 days"),
+            format!("{span} is not allowed; 1 ms to 365 days"),
         )),
     }
 }
@@ -72,15 +78,15 @@ pub fn key<'a>(namespace: &'a str, dependency: &'a str) -> Result<Key<'a>, Refus
     })
 }
 
-/// How long an owner may be was looked at before it was signed.
+/// Whom the service does not know, and who does not say it, is nobody in particular. How long an
+/// owner may be was looked at before it was signed.
 pub fn actor<'a>(owner: &'a str, reason: &'a str) -> Result<Actor<'a>, Refusal> {
-    if owner.is_empty() {
-        return Err(Refusal::invalid(
-            "owner",
-            "missing; say who, in 1 to 200 bytes",
-        ));
-    }
     read::limited("reason", reason, REASON_MAX)?;
+    let owner = match owner.trim() {
+        "" => ANONYMOUS,
+        owner => owner,
+    };
+    let reason = reason.trim();
     Ok(Actor { owner, reason })
 }
 

@@ -1,7 +1,8 @@
 //! Delays that do not spread callers, and delays that no client waits for.
 //!
 //! Callers that failed together must not come back together, however long the outage lasts.
-//! So what is looked at is the width of the draw where the delay has reached its cap.
+//! So what is looked at is the width of the draw where the delay has reached its cap; and before
+//! the first retry, where a `min_delay` may leave nothing of it.
 
 use holdoff_decision::policy::{Jitter, MaxAttempts, Retry};
 use holdoff_decision::{Nanos, Policy, backoff};
@@ -56,9 +57,18 @@ pub fn lost(policy: &Policy, _: &Facts) -> Vec<Doubt> {
             u64::from(last) + 1,
             written(high)
         ),
+        _ if first_low == first_high => format!(
+            "`min_delay` leaves nothing to draw at first: every delay before attempt 2 is {}",
+            written(first_high)
+        ),
         Jitter::Full | Jitter::Equal | Jitter::Proportional(_) | Jitter::Decorrelated => {
             return Vec::new();
         }
+    };
+    // Where it is lost: from the cap on, or at first alone.
+    let (low, high) = match low == high {
+        true => (low, high),
+        false => (first_low, first_high),
     };
     let some = retry.max_delay.min(Nanos::from_millis(100));
     let full = Value::Word("full");

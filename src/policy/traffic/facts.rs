@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(refusal("clients", "0"), "0 is not allowed; 1 to 100000000");
         assert_eq!(
             refusal("failure_ratio", "1.5"),
-            "1.5 is not allowed; above 0, at most 1"
+            "1.5 is not allowed; 0.000001 to 1"
         );
         assert_eq!(
             refusal("deadline", "2"),

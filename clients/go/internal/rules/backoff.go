@@ -22,7 +22,7 @@ func Ceiling(p *Policy, n uint32) Nanos {
 
 // Delay is that before retry n, drawn by unit in [0, 1). Only decorrelated jitter reads the previous
 // delay. The range is clamped before the draw: clamped after it, most of a fleet would wait for
-// exactly MaxDelay, and be a herd again.
+// exactly MaxDelay or MinDelay, and be a herd again. low is at least MinDelay, and high at least low.
 //
 //	jitter        low                    high
 //	none          ceiling                ceiling
@@ -47,8 +47,9 @@ func Delay(p *Policy, n uint32, previous Nanos, unit float64) Nanos {
 		low = min(p.InitialDelay, p.MaxDelay)
 		high = min(max(previous, low).Mul(3), p.MaxDelay)
 	}
-	drawn := low.Add(high.Sub(low).Part(unit))
-	return min(max(drawn, p.MinDelay), p.MaxDelay)
+	low = max(low, min(p.MinDelay, p.MaxDelay))
+	high = max(high, low)
+	return min(low.Add(high.Sub(low).Part(unit)), p.MaxDelay)
 }
 
 // power multiplies by squaring, in this order: the last digit depends on it. The conversions keep a

@@ -44,5 +44,6 @@ def delay(policy: Policy, retry: int, previous_ns: int, sample: float) -> int:
         low = min(policy.initial_delay_ns, policy.max_delay_ns)
         before = max(previous_ns, policy.initial_delay_ns)
         high = min(3 * before, MAX_NS, policy.max_delay_ns)
-    drawn = low + part(max(high - low, 0), sample)
-    return min(max(drawn, policy.min_delay_ns), policy.max_delay_ns)
+    low = max(low, min(policy.min_delay_ns, policy.max_delay_ns))
+    high = max(high, low)
+    return min(low + part(high - low, sample), policy.max_delay_ns)

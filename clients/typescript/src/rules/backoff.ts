@@ -14,7 +14,8 @@
 // | `proportional` | ceiling * (1 - p) and ceiling * (1 + p), at most `maxDelay`   |
 // | `decorrelated` | initial and three times the delay before, at most `maxDelay`  |
 //
-// The range is clamped before the draw, so that no jitter is lost at the cap.
+// The range is clamped before the draw, to `minDelay` below and `maxDelay` above, so that no jitter
+// is lost at either.
 
 import type { Backoff } from "./policy.js";
 import { add, fromDouble, max, min, multiply, type Nanos, part, power, subtract } from "./time.js";
@@ -37,9 +38,10 @@ function unclamped(policy: Backoff, retry: number): Nanos {
 
 /** `sample` is uniform in [0, 1). */
 export function delayOf(policy: Backoff, retry: number, previousDelay: Nanos, sample: number): Nanos {
-  const [low, high] = rangeOf(policy, ceilingOf(policy, retry), previousDelay);
-  const drawn = add(low, part(subtract(high, low), sample));
-  return min(max(drawn, policy.minDelay), policy.maxDelay);
+  const [from, to] = rangeOf(policy, ceilingOf(policy, retry), previousDelay);
+  const low = max(from, min(policy.minDelay, policy.maxDelay));
+  const high = max(to, low);
+  return min(add(low, part(subtract(high, low), sample)), policy.maxDelay);
 }
 
 function rangeOf(policy: Backoff, ceiling: Nanos, previousDelay: Nanos): [Nanos, Nanos] {

@@ -348,13 +348,12 @@ fn a_shorter_hold_does_not_shorten_a_longer_one_and_a_callers_pushback_holds_nob
     fleet.report(permits[0], throttled(4.0));
     fleet.report(permits[1], throttled(1.0));
     assert_eq!(fleet.view().held_for, Some(secs(4.0)));
-    let long = fleet.first().unwrap().permit;
-    fleet.report(long, throttled(1e6));
-    assert_eq!(
-        fleet.view().held_for,
-        Some(secs(60.0)),
-        "pushback.max at most"
-    );
+    // Also above `pushback.max`, a minute; a day at most.
+    for (asked, held) in [(61.0, 61.0), (86_399.0, 86_399.0), (1e6, 86_400.0)] {
+        let long = fleet.first().unwrap().permit;
+        fleet.report(long, throttled(asked));
+        assert_eq!(fleet.view().held_for, Some(secs(held)));
+    }
 }
 
 #[test]

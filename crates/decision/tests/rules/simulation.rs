@@ -7,6 +7,10 @@
 //! in the end, when nothing goes wrong any more, the breaker must close within a bound that
 //! the scenario states.
 //!
+//! A start that finds nothing on its disk cannot know of probes of the run before until a caller
+//! shows a permit of that run. Until then at most `probes` are out of each run; from then on, and
+//! after every other start, of all runs together.
+//!
 //! ```text
 //! HOLDOFF_SEED=17 cargo test -p holdoff-decision --test rules over_10_000 -- --nocapture
 //!     one story, told event by event
@@ -47,7 +51,7 @@ enum Without {
     Nothing,
     /// No restart keeps probes back.
     Quarantine,
-    /// A restart that finds nothing does not, as if it were the first start.
+    /// A restart that finds nothing does not, though a caller has shown it that it is one.
     QuarantineOfTheEmpty,
     /// Leases are forgotten when the breaker opens again.
     LeasesThatOutliveTransitions,
@@ -166,6 +170,7 @@ fn over_10_000_seeds_never_more_than_the_probes_and_the_breaker_always_closes_in
                 ("retries", seen.retries, seeds),
                 ("calls on pushed state", seen.pushed_calls, seeds),
                 ("probes at once", seen.probes_held, 4),
+                ("probes of the unaware", seen.unaware_probes, seeds / 100),
             ] {
                 assert!(many >= at_least, "{many} {what}, at least {at_least}");
             }
@@ -215,6 +220,7 @@ impl Seen {
         self.events += other.events;
         self.trips += other.trips;
         self.probes += other.probes;
+        self.unaware_probes += other.unaware_probes;
         self.probes_held = self.probes_held.max(other.probes_held);
         self.restarts += other.restarts;
         self.lost += other.lost;

@@ -153,6 +153,16 @@ fn b03_a_cap_that_swallows_the_jitter_is_told() {
         "jitter-lost",
         &["retry.initial_delay: 100ms"],
     );
+    // A floor at the first delay leaves nothing of the range before attempt 2.
+    for floor in ["100ms", "150ms"] {
+        let body = format!("{{retry: {{initial_delay: 100ms, min_delay: {floor}}}}}");
+        let finding = assert_proposes(&body, &[], "jitter-lost", &["retry.min_delay: 0s"]);
+        assert_eq!(
+            finding.numbers["low_seconds"],
+            finding.numbers["high_seconds"]
+        );
+    }
+    assert!(found("{retry: {initial_delay: 100ms, min_delay: 80ms}}", &[]).is_empty());
     // Clamped before the draw, the range at the cap is half as wide, and not empty.
     assert!(
         found(

@@ -24,8 +24,11 @@ pub struct Coordinator {
     pub record: Record,
     pub run: u64,
     pub key: u64,
-    /// When this run began, unless it is the first one.
+    /// When this run began, where it is known that it is not the first one.
     pub restarted: Option<Restart>,
+    /// There was a run before, and this one has found nothing of it and was shown nothing.
+    pub is_unaware: bool,
+    started: Time,
     pub pauses_until: Time,
     pub is_down: bool,
     pub next_start_keeps: Keeps,
@@ -65,6 +68,8 @@ impl Coordinator {
             run: 1,
             key: 1,
             restarted: None,
+            is_unaware: false,
+            started: Time::ORIGIN,
             pauses_until: Time::ORIGIN,
             is_down: false,
             next_start_keeps: Keeps::TheDirectory,
@@ -150,6 +155,26 @@ impl Coordinator {
         } else {
             Err(Reported::Unknown)
         }
+    }
+
+    /// A permit of another run shows that there was one.
+    pub fn is_shown(&mut self, ticket: &Ticket, without: Without) {
+        if self.is_unaware && (ticket.run, ticket.key) != (self.run, self.key) {
+            self.is_unaware = false;
+            self.restarted = self.restart(false, without);
+        }
+    }
+
+    fn restart(&self, is_on_record: bool, without: Without) -> Option<Restart> {
+        let spared = match without {
+            Without::Quarantine => true,
+            Without::QuarantineOfTheEmpty => !is_on_record,
+            _ => false,
+        };
+        (!spared).then_some(Restart {
+            at: self.started,
+            is_on_record,
+        })
     }
 
     pub fn report(
@@ -309,15 +334,12 @@ impl Coordinator {
             self.record.put_order(order);
             self.record.breaker.past_mut().cause = Cause::Override;
         }
-        let spared = match without {
-            Without::Quarantine => true,
-            Without::QuarantineOfTheEmpty => lost,
-            _ => false,
+        self.started = now;
+        self.is_unaware = lost;
+        self.restarted = match lost {
+            true => None,
+            false => self.restart(true, without),
         };
-        self.restarted = (!spared).then_some(Restart {
-            at: now,
-            has_predecessor: !lost,
-        });
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
     client::{Doing, Way},
     messages::{Asking, Event, Made, Ticket, Up, Wanted},
     scenario::{ATTEMPT_TIMEOUT, CALMER, HEALTHY_CALL_MS, OutageKind, RESEND_AFTER_MS, SENDS_MAX},
-    truth::{Harm, usable},
+    truth::{Harm, Lease, usable},
     world::{Failure, World},
 };
 
@@ -146,7 +146,7 @@ impl World {
                 self.gives_up(client, ticket);
                 return Ok(());
             }
-            self.holds_probe(client, gives_up.max(self.now))?;
+            self.holds_probe(client, &ticket, gives_up.max(self.now))?;
         }
         let dawdles = match self.now < self.scenario.healed {
             true if self.draws.happens(self.scenario.dawdles) => self.draws.millis(1, 3_000),
@@ -163,9 +163,13 @@ impl World {
     }
 
     /// Invariant 2, as the dependency would see it.
-    fn holds_probe(&mut self, client: usize, until: Time) -> Result<(), Failure> {
-        let life = self.clients[client].life;
-        let held = self.truth.holds(client, life, until, self.now);
+    fn holds_probe(&mut self, client: usize, ticket: &Ticket, until: Time) -> Result<(), Failure> {
+        let lease = Lease {
+            run: ticket.run,
+            is_unaware: self.unaware.contains(&(ticket.run, ticket.permit.serial)),
+        };
+        let who = (client, self.clients[client].life);
+        let held = self.truth.holds(who, lease, until, self.now);
         self.seen.probes_held = self.seen.probes_held.max(held as u64);
         let probes = self.scenario.policy.breaker.probes;
         if held > probes as usize {
@@ -211,7 +215,7 @@ impl World {
                     (lasts, outcome) = (left, timeout(left));
                 }
             }
-            self.holds_probe(client, self.now + lasts)?;
+            self.holds_probe(client, &ticket, self.now + lasts)?;
         }
         self.trace(|_| format!("client {client} calls on {made:?} for {lasts}: {outcome:?}"));
         self.turn(client, Doing::Calls { made, outcome }, self.now + lasts);

@@ -52,6 +52,17 @@ impl World {
     }
 
     fn hears_ask(&mut self, client: usize, asking: &Asking) -> Result<(), Failure> {
+        let handed_back = match asking.wanted {
+            Wanted::First => None,
+            Wanted::Retry { made, .. } => match made {
+                Made::Ticket(ticket) => Some(ticket),
+                Made::Pushed { .. } => None,
+            },
+            Wanted::Confirm(ticket) => Some(ticket),
+        };
+        if let Some(ticket) = handed_back {
+            self.coordinator.is_shown(&ticket, self.without);
+        }
         let context = self.context();
         let (policy, epoch) = (&self.scenario.policy, self.coordinator.record.breaker.epoch);
         let answer = self
@@ -147,6 +158,10 @@ impl World {
         }
         if grant.probe {
             self.seen.probes += 1;
+            if self.coordinator.is_unaware {
+                self.seen.unaware_probes += 1;
+                self.unaware.insert((run, grant.permit.serial));
+            }
             if now < self.scenario.healed && self.draws.happens(self.scenario.malice) {
                 let lease = policy.breaker.probe_lease;
                 let fault = malice(&mut self.draws, client, lease);
@@ -174,16 +189,15 @@ impl World {
     }
 
     /// A restart never raises a budget: for one `ttl` the floor counts as spent. One that finds
-    /// nothing cannot know that it is one.
+    /// nothing begins anew.
     fn floor_counts(&self, policy: &Policy) -> bool {
         match self.without {
             Without::Quarantine | Without::QuarantineOfTheEmpty => true,
             _ => {
                 let start = self.coordinator.restarted;
-                self.coordinator.run == 1
-                    || start.is_some_and(|start| {
-                        !start.has_predecessor || self.now >= start.at + policy.budget.ttl
-                    })
+                start.is_none_or(|start| {
+                    !start.is_on_record || self.now >= start.at + policy.budget.ttl
+                })
             }
         }
     }
@@ -194,6 +208,7 @@ impl World {
         ticket: &Ticket,
         outcome: &Outcome,
     ) -> Result<(), Failure> {
+        self.coordinator.is_shown(ticket, self.without);
         let context = self.context();
         let policy = &self.scenario.policy;
         let coordinator = &mut self.coordinator;

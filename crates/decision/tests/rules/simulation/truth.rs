@@ -31,6 +31,23 @@ struct Holding {
     client: usize,
     life: u32,
     until: Time,
+    lease: Lease,
+}
+
+/// Whose lease it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Lease {
+    pub run: u64,
+    /// It was leased by a run that knew of no run before it, though there was one.
+    pub is_unaware: bool,
+}
+
+impl Lease {
+    /// The later of two runs knows of the leases of the earlier one, or that it must wait.
+    fn excludes(&self, other: &Self) -> bool {
+        let later = if self.run >= other.run { self } else { other };
+        self.run == other.run || !later.is_unaware
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -49,16 +66,25 @@ pub type Token = (usize, u32, u64, u32);
 
 impl Truth {
     /// A client has a probe that it gives up, or that ends, at `until`. How many may act only
-    /// rises here, so this sees every instant. Returns how many do.
-    pub fn holds(&mut self, client: usize, life: u32, until: Time, now: Time) -> usize {
+    /// rises here, so this sees every instant. Returns how many do, of those that one coordinator
+    /// could know of.
+    pub fn holds(
+        &mut self,
+        (client, life): (usize, u32),
+        lease: Lease,
+        until: Time,
+        now: Time,
+    ) -> usize {
         self.probes
             .retain(|it| now < it.until && (it.client, it.life) != (client, life));
         self.probes.push(Holding {
             client,
             life,
             until,
+            lease,
         });
-        self.probes.len()
+        let known = self.probes.iter().filter(|it| it.lease.excludes(&lease));
+        known.count()
     }
 
     /// It has given it up; what a dead client has on the wire ends by itself.

@@ -31,6 +31,8 @@ pub struct World {
     pub truth: Truth,
     /// Serials that were granted, by run.
     pub granted: HashSet<(u64, u64)>,
+    /// Those of probes that a run leased which knew of no run before it, though there was one.
+    pub unaware: HashSet<(u64, u64)>,
     /// The operator's order in force, as the operator knows it.
     pub order: Option<(OverrideKind, Option<Time>)>,
     pub pushes: u64,
@@ -56,6 +58,8 @@ pub struct Seen {
     pub events: u64,
     pub trips: u64,
     pub probes: u64,
+    /// Those of runs that knew of no run before them, though there was one.
+    pub unaware_probes: u64,
     /// The most that could be on the wire at once.
     pub probes_held: u64,
     pub restarts: u64,
@@ -94,6 +98,7 @@ impl World {
             coordinator: Coordinator::new(),
             truth: Truth::default(),
             granted: HashSet::new(),
+            unaware: HashSet::new(),
             order: None,
             pushes: 0,
             seen: Seen::default(),

@@ -200,7 +200,7 @@ impl Coordinator {
         self.boot += 1;
         self.restarted = Some(Restart {
             at: Time(now),
-            has_predecessor: keeps_state,
+            is_on_record: keeps_state,
         });
         self.busy_until = now;
         for (index, checkpoint) in kept.iter().enumerate() {

@@ -960,7 +960,7 @@ export type SetOverrideRequest = Message<"holdoff.v1.SetOverrideRequest"> & {
   kind: OverrideKind;
 
   /**
-   * Who; 1 to 200 bytes.
+   * Who; 1 to 200 bytes. May be empty where the caller is known by a name.
    *
    * @generated from field: string owner = 4;
    */
@@ -974,7 +974,7 @@ export type SetOverrideRequest = Message<"holdoff.v1.SetOverrideRequest"> & {
   reason: string;
 
   /**
-   * 1 s to 365 days. Absent: until it is cleared.
+   * 1 ms to 365 days. Absent: until it is cleared.
    *
    * @generated from field: google.protobuf.Duration expires_in = 6;
    */
@@ -1030,7 +1030,7 @@ export type ClearOverrideRequest = Message<"holdoff.v1.ClearOverrideRequest"> & 
   dependency: string;
 
   /**
-   * Who; 1 to 200 bytes.
+   * Who; at most 200 bytes. Empty: whom the caller is known as, or `anonymous`.
    *
    * @generated from field: string owner = 3;
    */
@@ -1093,7 +1093,7 @@ export type ResetDependencyRequest = Message<"holdoff.v1.ResetDependencyRequest"
   dependency: string;
 
   /**
-   * Who; 1 to 200 bytes.
+   * Who; at most 200 bytes. Empty: whom the caller is known as, or `anonymous`.
    *
    * @generated from field: string owner = 3;
    */
@@ -1156,7 +1156,7 @@ export type ClearHoldRequest = Message<"holdoff.v1.ClearHoldRequest"> & {
   dependency: string;
 
   /**
-   * Who; 1 to 200 bytes.
+   * Who; at most 200 bytes. Empty: whom the caller is known as, or `anonymous`.
    *
    * @generated from field: string owner = 3;
    */
@@ -1276,7 +1276,8 @@ export const AuditRecordSchema: GenMessage<AuditRecord> = /*@__PURE__*/
  */
 export type ListAuditRequest = Message<"holdoff.v1.ListAuditRequest"> & {
   /**
-   * The tenant; empty means `default`.
+   * The tenant; empty means `default`. Also one that no policy has any more, while the log has
+   * records of it.
    *
    * @generated from field: string namespace = 1;
    */
@@ -1557,7 +1558,7 @@ export type PutPolicyRequest = Message<"holdoff.v1.PutPolicyRequest"> & {
   document: string;
 
   /**
-   * Who; 1 to 200 bytes.
+   * Who; at most 200 bytes. Empty: whom the caller is known as, or `anonymous`.
    *
    * @generated from field: string owner = 4;
    */
@@ -1620,7 +1621,7 @@ export type DeletePolicyRequest = Message<"holdoff.v1.DeletePolicyRequest"> & {
   name: string;
 
   /**
-   * Who; 1 to 200 bytes.
+   * Who; at most 200 bytes. Empty: whom the caller is known as, or `anonymous`.
    *
    * @generated from field: string owner = 3;
    */
@@ -2328,7 +2329,7 @@ export type PutCandidateRequest = Message<"holdoff.v1.PutCandidateRequest"> & {
   document: string;
 
   /**
-   * Who; 1 to 200 bytes.
+   * Who; at most 200 bytes. Empty: whom the caller is known as, or `anonymous`.
    *
    * @generated from field: string owner = 4;
    */
@@ -2489,7 +2490,7 @@ export type PromoteCandidateRequest = Message<"holdoff.v1.PromoteCandidateReques
   name: string;
 
   /**
-   * Who; 1 to 200 bytes.
+   * Who; at most 200 bytes. Empty: whom the caller is known as, or `anonymous`.
    *
    * @generated from field: string owner = 3;
    */
@@ -2559,7 +2560,7 @@ export type DeleteCandidateRequest = Message<"holdoff.v1.DeleteCandidateRequest"
   name: string;
 
   /**
-   * Who; 1 to 200 bytes.
+   * Who; at most 200 bytes. Empty: whom the caller is known as, or `anonymous`.
    *
    * @generated from field: string owner = 3;
    */

@@ -57,8 +57,10 @@ public final class Backoff {
                         yield Nanos.min(Nanos.multiply(before, 3), most);
                     }
                 };
-        long drawn = Nanos.add(low, Nanos.part(Nanos.subtract(high, low), sample));
-        return Nanos.min(Nanos.max(drawn, policy.minDelay()), most);
+        // Before the draw, so that no fleet stands on an end of the range.
+        long from = Nanos.max(low, Nanos.min(policy.minDelay(), most));
+        long to = Nanos.max(high, from);
+        return Nanos.min(Nanos.add(from, Nanos.part(Nanos.subtract(to, from), sample)), most);
     }
 
     /** By squaring, in this order: it matters in the last digit. */
