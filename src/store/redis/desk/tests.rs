@@ -243,10 +243,10 @@ impl Protected {
 /// How a copy meets what others have begun in an emptied store.
 #[derive(Clone, Copy, Debug)]
 enum Meets {
-    ByLook,
-    ByMessage,
+    Look,
+    Message,
     /// Its own is on its way by then.
-    ByPutBack,
+    PutBack,
 }
 
 fn protected(path: Path, what: Protected) -> Desk {
@@ -280,7 +280,7 @@ fn what_an_emptied_store_has_lost_and_nobody_may_do_without_is_put_over_what_was
     let now = NOW + Nanos::from_secs(2);
     for path in [Path::Strict, Path::Leased(1)] {
         for what in [Protected::Forced, Protected::Open, Protected::Held] {
-            for meets in [Meets::ByLook, Meets::ByMessage, Meets::ByPutBack] {
+            for meets in [Meets::Look, Meets::Message, Meets::PutBack] {
                 for (epoch, at, is_noticed) in all_beginnings() {
                     let how = format!("{path:?} {what:?} {meets:?} {epoch} {at} {is_noticed}");
                     let mut desk = protected(path, what);
@@ -292,16 +292,16 @@ fn what_an_emptied_store_has_lost_and_nobody_may_do_without_is_put_over_what_was
                     let other = Outcome::Other { version, bytes };
                     match meets {
                         // What is older than the copy is heard of by nobody.
-                        Meets::ByMessage if at == "5" => continue,
-                        Meets::ByMessage => {
+                        Meets::Message if at == "5" => continue,
+                        Meets::Message => {
                             desk.overhear(at, &bytes_of(&begun_anew(epoch)), now);
                         }
-                        Meets::ByLook => {
+                        Meets::Look => {
                             desk.join(make, |_| ()).unwrap();
                             desk.depart(LIFETIMES, now).unwrap();
                             desk.land(Ok(other), now);
                         }
-                        Meets::ByPutBack => {
+                        Meets::PutBack => {
                             desk.join(make, |_| ()).unwrap();
                             desk.depart(LIFETIMES, now).unwrap();
                             desk.land(Ok(Outcome::Absent { highest_epoch: 0 }), now);
