@@ -42,6 +42,15 @@ struct Field(usize, usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DependencyId(pub u64);
 
+/// Under this key of permits.
+pub fn dependency_id(key: &[u8; 16], namespace: &str, name: &str) -> DependencyId {
+    let mut hasher = SipHasher13::new_with_key(key);
+    hasher.write(namespace.as_bytes());
+    hasher.write_u8(0);
+    hasher.write(name.as_bytes());
+    DependencyId(hasher.finish())
+}
+
 /// What bytes turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
@@ -72,11 +81,7 @@ impl PermitCodec {
     }
 
     pub fn dependency(&self, namespace: &str, name: &str) -> DependencyId {
-        let mut hasher = SipHasher13::new_with_key(&self.key);
-        hasher.write(namespace.as_bytes());
-        hasher.write_u8(0);
-        hasher.write(name.as_bytes());
-        DependencyId(hasher.finish())
+        dependency_id(&self.key, namespace, name)
     }
 
     /// A hash of any other name that a client gives.

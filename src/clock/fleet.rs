@@ -78,6 +78,8 @@ pub struct Kept {
     pub skew: i64,
     /// The latest fleet time that was kept.
     pub latest: Time,
+    /// The store's time when it was kept first. Another one: the store was emptied since.
+    pub begun: Time,
 }
 
 impl FleetClock {
@@ -164,7 +166,11 @@ impl FleetClock {
         let mut skew = i128::from(look.kept.skew);
         if let OwnClock::Common(_) = self.own {
             let latest = self.now();
-            return Kept { skew: 0, latest };
+            return Kept {
+                skew: 0,
+                latest,
+                begun: look.begun(),
+            };
         }
         {
             let mut has_looked = (self.has_looked.lock()).unwrap_or_else(PoisonError::into_inner);
@@ -192,6 +198,16 @@ impl FleetClock {
         Kept {
             skew: i64::try_from(skew).unwrap_or_default(),
             latest: self.now(),
+            begun: look.begun(),
+        }
+    }
+}
+
+impl Look {
+    fn begun(&self) -> Time {
+        match self.kept.begun {
+            Time::ORIGIN => self.store,
+            begun => begun,
         }
     }
 }
@@ -204,15 +220,18 @@ impl Default for FleetClock {
 
 impl Kept {
     pub fn to_bytes(self) -> Vec<u8> {
-        [self.skew.to_le_bytes(), self.latest.0.to_le_bytes()].concat()
+        let begun = self.begun.0.to_le_bytes();
+        [self.skew.to_le_bytes(), self.latest.0.to_le_bytes(), begun].concat()
     }
 
     /// `None`: the bytes are none of ours.
     pub fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        let (skew, latest) = bytes.split_first_chunk()?;
+        let (skew, rest) = bytes.split_first_chunk()?;
+        let (latest, begun) = rest.split_first_chunk()?;
         Some(Self {
             skew: i64::from_le_bytes(*skew),
-            latest: Time(u64::from_le_bytes(latest.try_into().ok()?)),
+            latest: Time(u64::from_le_bytes(*latest)),
+            begun: Time(u64::from_le_bytes(begun.try_into().ok()?)),
         })
     }
 }

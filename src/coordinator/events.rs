@@ -8,7 +8,7 @@
 //! replica shows its own without numbers.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, HashSet, VecDeque},
     sync::{Mutex, MutexGuard, PoisonError},
     time::SystemTime,
 };
@@ -51,6 +51,21 @@ pub struct Teller {
     /// The run of that replica, and the run's own number of the event.
     pub run: u64,
     pub number: u64,
+}
+
+/// The newest event, by which it is known whether a store has what it had.
+#[derive(Clone, Debug)]
+pub struct Newest {
+    /// 0: there was none.
+    pub number: u64,
+    /// As the store has it.
+    pub bytes: Vec<u8>,
+}
+
+impl Newest {
+    pub fn is(&self, number: u64, bytes: &[u8]) -> bool {
+        self.number == number && *self.bytes == *bytes
+    }
 }
 
 impl Event {
@@ -107,13 +122,20 @@ pub struct Events {
 struct Kept {
     /// The number of the newest event.
     newest: u64,
+    /// Where a store is shared: that event as it is there.
+    newest_bytes: Vec<u8>,
+    /// Of all that were seen: `newest` begins anew where the store has lost some.
+    highest: u64,
     /// Rises with whatever changes here.
     version: u64,
     events: VecDeque<Event>,
     /// Of this replica alone so far: the store is away.
     pending: VecDeque<Event>,
-    /// Of this run's own numbers the highest that came back from the store.
-    heard_own: u64,
+    /// Of each run's own numbers the highest that came back from the store. A run's numbers rise in
+    /// the store's order, so what is not above it was seen.
+    heard: HashMap<u64, u64>,
+    /// This run.
+    own: u64,
 }
 
 /// What happened here and the fleet has not been told for sure.
@@ -180,6 +202,7 @@ impl Events {
     /// many wait.
     pub fn queue(&self, (replica, run): (u16, u64), events: Vec<Event>) -> usize {
         let mut unsent = self.unsent();
+        self.kept().own = run;
         for mut event in events {
             unsent.given += 1;
             event.teller = Teller {
@@ -214,7 +237,7 @@ impl Events {
         let unsent = self.unsent();
         let mut kept = self.kept();
         let shown = kept.pending.back().map_or(0, |event| event.teller.number);
-        let from = shown.max(kept.heard_own);
+        let from = shown.max(kept.heard.get(&kept.own).copied().unwrap_or(0));
         for event in unsent.events.iter().filter(|it| it.teller.number > from) {
             kept.version += 1;
             if kept.pending.len() >= KEPT {
@@ -226,17 +249,16 @@ impl Events {
         }
     }
 
-    /// Takes events as the fleet has numbered them, up to the number `newest`. What this `run`
-    /// has shown already is shown no second time.
-    pub fn publish_numbered(&self, run: u64, newest: u64, events: Vec<Event>) {
+    /// Takes events as the fleet has numbered them, up to `newest`. What this `run` has shown
+    /// already is shown no second time.
+    pub fn publish_numbered(&self, run: u64, newest: Newest, events: Vec<Event>) {
         let mut kept = self.kept();
         for event in events {
-            if event.sequence <= kept.newest {
+            if event.sequence <= kept.newest || !kept.hear(event.teller) {
                 continue;
             }
             let mut is_shown = false;
             if event.teller.run == run {
-                kept.heard_own = kept.heard_own.max(event.teller.number);
                 let number = event.teller.number;
                 let before = kept.pending.len();
                 kept.pending.retain(|it| it.teller.number != number);
@@ -248,17 +270,29 @@ impl Events {
                 let _ = self.listeners.send(event);
             }
         }
-        kept.newest = kept.newest.max(newest);
+        if newest.number >= kept.newest {
+            kept.note_newest(newest.number);
+            kept.newest_bytes = newest.bytes;
+        }
     }
 
-    /// The store has lost what happened: its numbers may begin anew.
+    /// The store has lost some of what happened: it is read from its beginning.
     pub fn begin_numbers_anew(&self) {
         self.kept().newest = 0;
     }
 
-    /// The number of the newest event that has one; 0: there was none.
-    pub fn newest_number(&self) -> u64 {
-        self.kept().newest
+    /// No event had a higher number; 0: there was none.
+    pub fn highest_number(&self) -> u64 {
+        self.kept().highest
+    }
+
+    /// The newest event that has a number.
+    pub fn newest(&self) -> Newest {
+        let kept = self.kept();
+        Newest {
+            number: kept.newest,
+            bytes: kept.newest_bytes.clone(),
+        }
     }
 
     /// Rises with whatever is remembered.
@@ -292,8 +326,30 @@ impl Events {
 }
 
 impl Kept {
+    fn note_newest(&mut self, number: u64) {
+        self.newest = self.newest.max(number);
+        self.highest = self.highest.max(number);
+    }
+
+    /// False: it was heard before.
+    fn hear(&mut self, teller: Teller) -> bool {
+        let last = self.heard.get(&teller.run).copied().unwrap_or(0);
+        // A number of 0 was not given.
+        if teller.number != 0 && teller.number <= last {
+            return false;
+        }
+        if self.heard.len() >= KEPT {
+            let kept: HashSet<u64> = self.events.iter().map(|it| it.teller.run).collect();
+            let own = self.own;
+            self.heard
+                .retain(|run, _| *run == own || kept.contains(run));
+        }
+        self.heard.insert(teller.run, teller.number.max(last));
+        true
+    }
+
     fn keep(&mut self, event: Event) {
-        self.newest = event.sequence;
+        self.note_newest(event.sequence);
         self.version += 1;
         if self.events.len() >= KEPT {
             self.events.pop_front();

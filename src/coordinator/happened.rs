@@ -9,7 +9,10 @@ use std::time::{Duration, UNIX_EPOCH};
 use holdoff_decision::State;
 use serde::{Deserialize, Serialize};
 
-use super::{Coordinator, Event, EventKind, events::Teller};
+use super::{
+    Coordinator, Event, EventKind,
+    events::{Newest, Teller},
+};
 use crate::{
     store::{Store, redis::Board},
     telemetry::Counter,
@@ -137,8 +140,8 @@ impl<S: Store> Coordinator<S> {
                 return;
             };
             let bytes: Vec<Vec<u8>> = some.iter().map(written).collect();
-            let newest = self.events.newest_number();
-            match board.tell(first.teller.number, newest, &bytes).await {
+            let highest = self.events.highest_number();
+            match board.tell(first.teller.number, highest, &bytes).await {
                 Ok(_) => self.events.sent(last.teller.number),
                 Err(_) => return self.events.publish_pending(),
             }
@@ -151,14 +154,29 @@ impl<S: Store> Coordinator<S> {
             return;
         };
         loop {
-            let after = self.events.newest_number();
-            let Ok(all) = board.events_after(after).await else {
+            let known = self.events.newest();
+            let Ok(all) = board.events_from(known.number).await else {
                 return;
             };
-            let Some(newest) = all.last().map(|(number, _)| *number) else {
+            // The newest that is known is read with those after it. Where the store has another there,
+            // or none, it has lost some: what it has is read from its beginning, and what was seen
+            // is told from what was not.
+            let is_there = all
+                .first()
+                .is_some_and(|(number, bytes)| known.is(*number, bytes));
+            if known.number > 0 && !is_there {
+                self.events.begin_numbers_anew();
+                continue;
+            }
+            let newer = &all[usize::from(is_there)..];
+            let Some((number, bytes)) = newer.last() else {
                 return;
             };
-            let events = all
+            let newest = Newest {
+                number: *number,
+                bytes: bytes.clone(),
+            };
+            let events = newer
                 .iter()
                 .filter_map(|(number, bytes)| read(*number, bytes));
             self.events
@@ -169,19 +187,8 @@ impl<S: Store> Coordinator<S> {
     /// Follows what happens anywhere, for ever.
     pub(super) async fn follow_events(&self, board: &Board) {
         loop {
-            if tokio::time::timeout(LOOK_EVERY, board.new_events())
-                .await
-                .is_err()
-            {
-                let known = self.events.newest_number();
-                if board
-                    .newest_event()
-                    .await
-                    .is_ok_and(|newest| newest < known)
-                {
-                    self.events.begin_numbers_anew();
-                }
-            }
+            // Or whatever nobody has told of.
+            let _ = tokio::time::timeout(LOOK_EVERY, board.new_events()).await;
             self.catch_up_with_events().await;
         }
     }
@@ -217,6 +224,13 @@ mod tests {
             detail: detail.to_owned(),
             owner: String::new(),
             teller: Teller::default(),
+        }
+    }
+
+    fn upto(number: u64) -> Newest {
+        Newest {
+            number,
+            bytes: Vec::new(),
         }
     }
 
@@ -265,8 +279,8 @@ mod tests {
             ..event("theirs")
         };
         let all = [vec![theirs], ours].concat();
-        events.publish_numbered(9, 13, all.clone());
-        events.publish_numbered(9, 13, all);
+        events.publish_numbered(9, upto(13), all.clone());
+        events.publish_numbered(9, upto(13), all);
         events.publish_pending();
         assert_eq!(details(&events), ["theirs", "a", "b"]);
         assert!(events.listen(Event::is_pending).0.is_empty());
@@ -278,12 +292,42 @@ mod tests {
     }
 
     #[test]
+    fn what_is_read_again_under_other_numbers_is_shown_no_second_time() {
+        let told = |number, run, own, detail: &str| Event {
+            sequence: number,
+            teller: Teller {
+                replica: 1,
+                run,
+                number: own,
+            },
+            ..event(detail)
+        };
+        let events = Events::default();
+        let before = [told(1, 7, 1, "a"), told(2, 8, 1, "b"), told(3, 7, 2, "c")];
+        events.publish_numbered(9, upto(3), before.to_vec());
+        events.begin_numbers_anew();
+        let after = [
+            told(1, 7, 1, "a"),
+            told(2, 8, 2, "new"),
+            told(1_004, 7, 3, "d"),
+        ];
+        events.publish_numbered(9, upto(1_004), after.to_vec());
+        assert_eq!(details(&events), ["a", "b", "c", "new", "d"]);
+        events.begin_numbers_anew();
+        assert_eq!(
+            events.highest_number(),
+            1_004,
+            "nobody gets one of these again"
+        );
+    }
+
+    #[test]
     fn what_came_back_before_it_was_known_to_be_told_is_not_shown_as_pending() {
         let events = Events::default();
         events.queue((1, 9), vec![event("a")]);
         let mut ours = events.unsent_first(10);
         ours[0].sequence = 5;
-        events.publish_numbered(9, 5, ours);
+        events.publish_numbered(9, upto(5), ours);
         events.publish_pending();
         assert_eq!(details(&events), ["a"]);
     }

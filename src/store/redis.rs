@@ -18,6 +18,7 @@ mod count;
 mod counted;
 mod decide;
 mod desk;
+mod evict;
 mod feed;
 mod flight;
 mod guard;
@@ -27,6 +28,7 @@ mod keys;
 mod link;
 mod numbers;
 mod script;
+mod sweep;
 
 use std::{
     hash::BuildHasherDefault,
@@ -38,7 +40,7 @@ use std::{
 };
 
 use dashmap::DashMap;
-use holdoff_decision::{Nanos, Reach, Time};
+use holdoff_decision::{Reach, Time};
 use tokio::runtime::Handle;
 
 pub use self::{
@@ -54,6 +56,7 @@ use self::{
     feed::{Feed, Source},
     guard::{By, Ended, Guard, Pass, Triers},
     here::Here,
+    keeper::Looked,
     keys::{Keys, SHARDS},
     link::Link,
     numbers::Untaken,
@@ -61,7 +64,6 @@ use self::{
 };
 use super::{
     Figures, Name, Numbered, Seed, Slot, Standing, Store, StoreError, Told, memory::AlreadyUniform,
-    stored,
 };
 use crate::{clock::FleetClock, permit::DependencyId};
 pub use script::Version;
@@ -137,6 +139,8 @@ struct Shared {
     home: Handle,
     permit_key: [u8; 16],
     was_empty: bool,
+    /// As the clock's record says; 0: not known.
+    begun: AtomicU64,
     path: Path,
     /// Of this replica, from 1.
     number: u16,
@@ -190,8 +194,8 @@ impl RedisStore {
     ) -> Result<Self, String> {
         let opened = tokio::time::timeout(2 * link::CONNECT_WITHIN, Link::open(address)).await;
         let link = opened
-            .map_err(|_| format!("the store {address} does not answer"))?
-            .map_err(|error| format!("the store {address}: {error}"))?;
+            .map_err(|_| format!("the store {address} does not answer{}", address.hint()))?
+            .map_err(|error| format!("the store {address}: {error}{}", address.hint()))?;
         let clock = Arc::new(clock);
         let source = Source::Server(address.clone());
         Self::begin(link, source, clock, timing, decisions, fresh_permit_key).await
@@ -222,8 +226,8 @@ impl RedisStore {
         fresh_permit_key: [u8; 16],
     ) -> Result<Self, String> {
         let failed = |error: ::redis::RedisError| format!("the store {source}: {error}");
-        let keys = Keys::new(source.prefix());
-        let permit_key = keeper::permit_key(&link, &keys, fresh_permit_key).await;
+        let keys = Keys::new(source.prefix(), source.database());
+        let permit_key = keeper::first_permit_key(&link, &keys, fresh_permit_key).await;
         // A place to begin at; the store tells which number is free.
         let (first_half, second_half) = halves(fresh_permit_key);
         let fresh = u64::from_le_bytes(first_half);
@@ -258,6 +262,7 @@ impl RedisStore {
             counts: Counts::default(),
             home: Handle::current(),
             was_empty: false,
+            begun: AtomicU64::new(0),
             feed: Feed::new(number),
             untaken: Untaken::default(),
             path,
@@ -268,7 +273,8 @@ impl RedisStore {
             policies: OnceLock::new(),
         };
         let first = patiently(|| Box::pin(shared.look_at_clock())).await;
-        shared.was_empty = !first.map_err(|error| format!("the store {source}: {error}"))?;
+        let first = first.map_err(|error| format!("the store {source}: {error}"))?;
+        shared.was_empty = first == Looked::Emptied;
         let shown = patiently(|| Box::pin(shared.show_oneself(By::Question))).await;
         shown.map_err(|error| format!("the store {source}: {error}"))?;
         let shared = Arc::new(shared);
@@ -420,51 +426,7 @@ impl Store for RedisStore {
     /// Asks the store to drop them, unless somebody has used them meanwhile; and renews those
     /// that must not lapse.
     fn evict(&self, droppable: &mut dyn FnMut(&Slot) -> bool) -> Vec<Name> {
-        let mut dropped = Vec::new();
-        let mut gone = Vec::new();
-        for desk in &self.shared.desks {
-            let (id, at) = (*desk.key(), locked(desk.value()));
-            if !at.is_idle() || at.is_alone() {
-                continue;
-            }
-            match at.slot() {
-                Some(slot) if droppable(slot) => {
-                    dropped.push(slot.name.clone());
-                    let (version, epoch) = (at.version(), slot.record.breaker.epoch);
-                    gone.push((id, Some((version, epoch))));
-                }
-                Some(slot) if stored::is_protected(&slot.record, self.shared.clock.now()) => {
-                    let now = self.shared.clock.now();
-                    let every = Nanos::from(PROTECTED / 4);
-                    if at
-                        .kept_since()
-                        .is_none_or(|since| now.since(since) >= every)
-                    {
-                        let shared = Arc::clone(&self.shared);
-                        self.shared
-                            .home
-                            .spawn(async move { shared.renew(id).await });
-                    }
-                }
-                Some(_) => {}
-                None => gone.push((id, None)),
-            }
-        }
-        for (id, held) in gone {
-            self.shared.desks.remove(&id);
-            self.shared.count.note(id, None);
-            // Others may use it in place; its lifetime ends it.
-            let drops = held.filter(|_| !self.shared.is_leased());
-            if let Some((version @ Some(_), epoch)) = drops {
-                let shared = Arc::clone(&self.shared);
-                self.shared.home.spawn(async move {
-                    let place = shared.keys.record(id);
-                    // Where it fails, its lifetime ends it.
-                    let _ = shared.ask(&place, &version, &Act::Drop, epoch).await;
-                });
-            }
-        }
-        dropped
+        self.shared.evict(droppable)
     }
 
     fn len(&self) -> usize {

@@ -563,6 +563,75 @@ async fn while_the_store_is_away_own_events_are_shown_and_then_merged_once() {
     assert_ne!(heard[0].replica, heard[1].replica);
 }
 
+/// A machine took over that lacks the last events: a copy of the stream from before is put back. Whoever
+/// tells first after it knows of the lost ones, or does not.
+#[tokio::test]
+async fn after_a_loss_of_the_last_events_new_ones_are_told_to_all_and_old_ones_to_nobody_again() {
+    for is_told_by_who_knows in [true, false] {
+        let server = Server::start(Make::Redis, &[]);
+        let mut connection = server.connection();
+        let one = replica(&server, Decisions::Strict).await;
+        let two = replica(&server, Decisions::Strict).await;
+        let reload = async |on: &Replica| on.reload(Ok(vec![source(POLICIES)])).await;
+        reload(&one).await;
+        reload(&two).await;
+        for replica in [&one, &two] {
+            until("the first are told", async || seen(replica).len() == 4).await;
+        }
+        let stream = "holdoff:{0}e";
+        let dump = redis::cmd("DUMP")
+            .arg(stream)
+            .query::<Vec<u8>>(&mut connection);
+        let dump = dump.unwrap();
+        reload(&one).await;
+        reload(&one).await;
+        for replica in [&one, &two] {
+            until("more are told", async || seen(replica).len() == 6).await;
+        }
+        let mut restore = redis::cmd("RESTORE");
+        restore.arg(stream).arg(0).arg(dump).arg("REPLACE");
+        restore.query::<()>(&mut connection).unwrap();
+        let late = replica(&server, Decisions::Strict).await;
+        let mut listeners = [&one, &two].map(|it| it.events().listen(|_| false).1);
+        if is_told_by_who_knows {
+            reload(&one).await;
+        } else {
+            reload(&late).await;
+            until("it is told", async || {
+                seen(&late)
+                    .last()
+                    .is_some_and(|it| it.1 == EventKind::PoliciesReloaded)
+            })
+            .await;
+            reload(&one).await;
+        }
+        pause(4_000).await;
+        // Of the late one its start, and what it was told to read.
+        let expected: usize = if is_told_by_who_knows { 2 } else { 3 };
+        for (replica, listener) in [&one, &two].into_iter().zip(&mut listeners) {
+            let mut heard = BTreeSet::new();
+            while let Ok(event) = listener.try_recv() {
+                let teller = (event.teller.run, event.teller.number);
+                assert!(heard.insert(teller), "told twice: {event:?}");
+            }
+            let all = seen(replica);
+            assert_eq!(all.len(), 6 + expected, "{is_told_by_who_knows}: {all:?}");
+            assert!(heard.len() <= expected, "{heard:?}");
+            let tellers: BTreeSet<_> = replica
+                .happened()
+                .iter()
+                .map(|it| (it.teller.run, it.teller.number))
+                .collect();
+            assert_eq!(tellers.len(), all.len(), "each once");
+        }
+        let numbers: Vec<u64> = seen(&one).iter().map(|it| it.0).collect();
+        if is_told_by_who_knows {
+            let last = *numbers.last().unwrap();
+            assert!(last > 1_000, "above what was seen: {numbers:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_trip_at_one_replica_is_pushed_to_who_follows_at_another() {
     for decisions in BOTH {

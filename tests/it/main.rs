@@ -15,6 +15,7 @@ mod crowded;
 mod dashboard;
 mod demo;
 mod differential;
+mod emptied;
 mod envoy;
 mod fleet;
 mod followed;

@@ -466,6 +466,7 @@ fn no_test_of_the_service_sleeps() {
             && ![
                 "board.rs",
                 "connections.rs",
+                "emptied.rs",
                 "killed.rs",
                 "leased_fleet.rs",
                 "leased_laws.rs",

@@ -15,6 +15,9 @@ use ::redis::{ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
 const PREFIX: &str = "holdoff:";
 const PREFIX_MAX: usize = 64;
+const BREAKS_A_URL: [char; 4] = ['/', '?', '#', '@'];
+const ENCODE: &str = "has a user or a password with one of / ? # @ as it is; percent-encode it: \
+                      %2F %3F %23 %40";
 const FORMS: &str = "redis://HOST:PORT, rediss://…, redis+sentinel://HOST:PORT,…/MASTER or \
                      redis-cluster://HOST:PORT,…";
 
@@ -57,6 +60,17 @@ impl Address {
         self.is_encrypted
     }
 
+    /// What else may be wrong where it does not answer as a store.
+    pub fn hint(&self) -> &'static str {
+        match self.is_encrypted {
+            true => {
+                "; it is asked over TLS, which that port must speak, with a certificate that this \
+                 machine trusts"
+            }
+            false => "",
+        }
+    }
+
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -82,11 +96,16 @@ impl FromStr for Address {
             "rediss-cluster" => (true, Form::Cluster),
             other => return Err(format!("`{other}://` is no store; it must be {FORMS}")),
         };
-        let (rest, prefix) = with_prefix(rest)?;
+        // Of a password that breaks the URL apart nothing may be shown.
         let (user, rest) = match rest.rsplit_once('@') {
+            Some((user, _)) if user.contains(BREAKS_A_URL) => return Err(ENCODE.to_owned()),
             Some((user, rest)) => (format!("{user}@"), rest),
             None => (String::new(), rest),
         };
+        if rest.contains('#') {
+            return Err("has a `#`, and takes nothing behind one".to_owned());
+        }
+        let (rest, prefix) = with_prefix(rest)?;
         let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (kind, database) = match form {
             Form::One => (Kind::One, path),
@@ -106,6 +125,11 @@ impl FromStr for Address {
         if kind == Kind::Cluster && !database.is_empty() {
             return Err("names a database; a cluster has but one".to_owned());
         }
+        if !database.is_empty() && database.parse::<u32>().is_err() {
+            return Err(format!(
+                "has a database `{database}` that is no number; behind the server comes /0, /1 …"
+            ));
+        }
         let of_server = match is_encrypted {
             true => "rediss",
             false => "redis",
@@ -114,7 +138,8 @@ impl FromStr for Address {
             let url = format!("{of_server}://{user}{host}/{database}");
             // What the library says may hold the password.
             let read = url.into_connection_info();
-            read.map_err(|_| format!("has a server `{host}` that is no HOST:PORT"))
+            let name = host.split(':').next().unwrap_or_default();
+            read.map_err(|_| format!("has a server `{name}` that is no HOST:PORT"))
         };
         let default_port = match kind {
             Kind::Sentinels { .. } => ":26379",
@@ -228,9 +253,41 @@ mod tests {
                 "{shown}"
             );
         }
-        for text in ["redis://me:secret@h:x", "redis+sentinel://:secret@h"] {
+        for text in [
+            "redis://me:secret@h:x",
+            "redis+sentinel://:secret@h",
+            "redis://me:secret",
+            "redis://:sec/ret@h:1",
+            "redis://:sec?ret@h:1/2",
+            "redis://:sec#ret@h:1",
+            "redis://:sec@ret@h:1",
+            "redis://:secret@h:1/two",
+        ] {
             let refused = read(text).unwrap_err();
-            assert!(!refused.contains("secret"), "{refused}");
+            assert!(!refused.contains("sec"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_password_that_breaks_the_url_apart_is_told_to_be_encoded() {
+        for sign in BREAKS_A_URL {
+            for form in [
+                "redis://:a{}b@h:1",
+                "redis+sentinel://me:{}@h/m",
+                "rediss-cluster://me{}:b@h",
+            ] {
+                let refused = read(&form.replace("{}", &sign.to_string())).unwrap_err();
+                assert!(
+                    refused.contains("percent-encode"),
+                    "{form} {sign}: {refused}"
+                );
+                let encoded = format!("%{:02X}", sign as u32);
+                assert!(refused.contains(&encoded), "{refused}");
+                let address = read(&form.replace("{}", &encoded)).unwrap();
+                let settings = address.redis_settings();
+                let whole = format!("{:?}{:?}", settings.username(), settings.password());
+                assert!(whole.contains(sign), "{whole}");
+            }
         }
     }
 
@@ -245,6 +302,10 @@ mod tests {
             ("redis://a?prefix=", "prefix"),
             ("redis://a?prefix={b}", "prefix"),
             ("redis://a?db=3", "?prefix=TEXT"),
+            ("redis://a:1/abc", "database `abc`"),
+            ("redis+sentinel://a/m/abc", "database `abc`"),
+            ("rediss://a/#insecure", "`#`"),
+            ("rediss://a/2?prefix=b#insecure", "`#`"),
         ] {
             let refused = read(text).unwrap_err();
             assert!(refused.contains(word), "{text}: {refused}");

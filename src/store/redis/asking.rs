@@ -97,6 +97,7 @@ impl Shared {
         let pass = guard
             .enter(by, self.clock.own())
             .ok_or_else(|| away(format!("{NOT_ASKED}: it did not answer lately")))?;
+        let was_open = guard.is_open();
         let within = match pass {
             Pass::Call => guard.patience(self.timing.answer_within),
             Pass::Probe(_) => self.timing.answer_within,
@@ -111,13 +112,20 @@ impl Shared {
         if ended == Ended::Failed && guard.is_open() {
             self.link.nothing_came().await;
         }
-        match answer {
+        let answer = match answer {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) if error.is_connection_refusal() => {
                 Err(away(format!("{NOT_ASKED}: {error}")))
             }
             Ok(Err(error)) => Err(away(error.to_string())),
             Err(_) => Err(away(format!("no answer within {within:?}"))),
+        };
+        if let Err(why) = &answer
+            && guard.is_open()
+            && !was_open
+        {
+            tracing::warn!("{why}");
         }
+        answer
     }
 }

@@ -202,14 +202,14 @@ impl Board {
         self.answered(self.shared.link.run(&call)).await
     }
 
-    /// What happened after the event of this number, with its numbers: a part of it, the
+    /// What happened from the event of this number on, with its numbers: a part of it, the
     /// oldest first.
     ///
     /// # Errors
     /// The store does not answer.
-    pub async fn events_after(&self, number: u64) -> Result<Vec<(u64, Vec<u8>)>, StoreError> {
+    pub async fn events_from(&self, number: u64) -> Result<Vec<(u64, Vec<u8>)>, StoreError> {
         let mut read = cmd("XRANGE");
-        let from = format!("{}-0", number.saturating_add(1));
+        let from = format!("{number}-0");
         read.arg(self.shared.keys.events()).arg(from).arg("+");
         read.arg("COUNT").arg(READ_AT_ONCE);
         let all: Entries = self.command(&read).await?;
@@ -218,19 +218,6 @@ impl Board {
             Some((number, fields.pop()?.1))
         });
         Ok(numbered.collect())
-    }
-
-    /// The number of the newest event; 0: there is none.
-    ///
-    /// # Errors
-    /// The store does not answer.
-    pub async fn newest_event(&self) -> Result<u64, StoreError> {
-        let mut read = cmd("XREVRANGE");
-        read.arg(self.shared.keys.events()).arg("+").arg("-");
-        read.arg("COUNT").arg(1);
-        let all: Entries = self.command(&read).await?;
-        let newest = all.first().and_then(|(id, _)| id.split('-').next());
-        Ok(newest.and_then(|number| number.parse().ok()).unwrap_or(0))
     }
 
     /// Says that this replica is there, and how it is.

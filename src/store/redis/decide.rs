@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use holdoff_decision::{Nanos, Reach, Time, alone::Terms, breaker::Phase};
+use holdoff_decision::{Nanos, Reach, Record, Time, alone::Terms, breaker::Phase};
 use tokio::time::Instant;
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     permit::DependencyId,
-    store::{Name, Notes, Seed, Slot, StoreError},
+    store::{Name, Notes, Seed, Slot, StoreError, stored},
 };
 
 /// Between two looks at a desk whose store is away and where others wait for it still.
@@ -246,7 +246,8 @@ impl RedisStore {
         reach: &impl Fn(&Slot) -> Reach,
     ) -> Result<(), StoreError> {
         let shared = &self.shared;
-        if !at.is_blank() || !shared.knows_names.load(Ordering::Relaxed) {
+        let knows_names = shared.knows_names.load(Ordering::Relaxed);
+        if !at.is_blank() || !knows_names || asks_the_store(reach) {
             return Ok(());
         }
         let highest_epoch = shared.highest_epoch.load(Ordering::Relaxed);
@@ -285,6 +286,23 @@ impl Shared {
             is_doubted,
         }
     }
+}
+
+/// Whether it is an order, of which the store alone can say that there is nothing to be done: orders
+/// ask it whatever the record is.
+fn asks_the_store(reach: impl Fn(&Slot) -> Reach) -> bool {
+    let blank = Slot {
+        name: Name {
+            namespace: Arc::default(),
+            dependency: Box::default(),
+        },
+        policy: Arc::default(),
+        generation: stored::UNRESOLVED,
+        notes: Notes::default(),
+        record: Record::new(1, Time::ORIGIN),
+        beside: None,
+    };
+    reach(&blank) == Reach::Store
 }
 
 /// What a question has done already.

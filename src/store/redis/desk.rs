@@ -93,7 +93,7 @@ struct Copy {
     confirmed: Time,
     /// It began here while the store was away, and the store was not asked for it since.
     is_new: bool,
-    /// The store had it and has lost it, and got nothing of it since.
+    /// The store had it and has lost it, or was emptied, and got nothing of it since.
     is_lost: bool,
     /// What was sent without an answer, and may still arrive.
     sent: Vec<Vec<u8>>,
@@ -282,6 +282,10 @@ impl Desk {
             copy.confirmed = copy.confirmed.max(now);
             copy.is_new = false;
         }
+        if is_answered {
+            // Whoever finds out that it is lost.
+            self.put_back(now);
+        }
         if let Some((version, bytes)) = self.overheard.take() {
             self.overhear(&version, &bytes, now);
         }
@@ -326,7 +330,8 @@ impl Desk {
             }
             None => {
                 if let Known::Held(copy) = &mut self.known {
-                    copy.is_doubtful = false;
+                    // The store has it as it is here.
+                    (copy.is_doubtful, copy.is_lost) = (false, false);
                 }
                 Landing::Again
             }

@@ -174,6 +174,13 @@ impl Source {
         }
     }
 
+    pub fn database(&self) -> i64 {
+        match self {
+            Self::Server(address) => address.redis_settings().db(),
+            Self::Here(_) => 0,
+        }
+    }
+
     pub fn is_cluster(&self) -> bool {
         match self {
             Self::Server(address) => matches!(address.kind(), Kind::Cluster),
@@ -347,9 +354,14 @@ impl Shared {
         if by == self.feed.replica || version.is_empty() {
             return;
         }
+        let is_found = !self.desks.contains_key(&id);
         let desk = self.desk(id);
         let mut at = locked(&desk);
         at.overhear(version, bytes, self.clock.now());
+        if is_found && self.is_foreign(id, &at) {
+            drop(at);
+            return self.give_up(id);
+        }
         self.note_copy(id, &at);
         self.tell_news(id, &mut at);
         self.dispatch(id, &desk, &mut at);

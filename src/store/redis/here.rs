@@ -186,6 +186,11 @@ impl Here {
             }
             (false, _) => {
                 inside.cost.lost += 1;
+                if held.is_none()
+                    && let Some(index) = inside.indexes.get_mut(&place.index)
+                {
+                    index.remove(&place.id);
+                }
                 match inside.records.get(&place.record) {
                     Some((version, bytes)) => Outcome::Other {
                         version: word(*version),
@@ -238,10 +243,11 @@ impl Here {
                 None => Value::Nil,
             }),
             "PEXPIRE" => Ok(Value::Int(1)),
+            "EXISTS" => Ok(Value::Int(inside.strings.contains_key(&key).into())),
             "ZADD" => {
                 let at = text(2).parse().unwrap_or(0_u64);
-                inside.indexes.entry(key).or_default().insert(text(3), at);
-                Ok(Value::Int(1))
+                let before = inside.indexes.entry(key).or_default().insert(text(3), at);
+                Ok(Value::Int(before.is_none().into()))
             }
             "ZCOUNT" => {
                 // Above it: `(<score>`.
@@ -258,11 +264,20 @@ impl Here {
                 Ok(Value::Int((before - index.len()) as i64))
             }
             "ZRANGEBYSCORE" => {
+                // With scores and a limit, from one score on and perhaps before another.
                 let from = text(2).parse().unwrap_or(0_u64);
-                let ids = inside.indexes.get(&key).into_iter().flatten();
-                let ids = ids.filter(|(_, at)| **at >= from);
+                let before = text(3).trim_start_matches('(').parse().unwrap_or(u64::MAX);
+                let (skipped, most) = (text(6).parse().unwrap_or(0), text(7).parse().unwrap_or(0));
+                let all = inside.indexes.get(&key).into_iter().flatten();
+                let mut all: Vec<_> = (all.map(|(id, at)| (*at, id)))
+                    .filter(|(at, _)| (from..before).contains(at))
+                    .collect();
+                all.sort_unstable();
+                let some = all.into_iter().skip(skipped).take(most);
+                let words = some.flat_map(|(at, id)| [id.clone(), at.to_string()]);
                 Ok(Value::Array(
-                    ids.map(|(id, _)| Value::BulkString(id.clone().into_bytes()))
+                    words
+                        .map(|word| Value::BulkString(word.into_bytes()))
                         .collect(),
                 ))
             }

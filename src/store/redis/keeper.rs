@@ -10,15 +10,13 @@ use std::{
 use holdoff_decision::{Nanos, Time, tickets::REPLICAS_MAX};
 
 use super::{
-    Act, Board, By, Counted, Ended, Outcome, PROTECTED, SHARD_KEPT, SHARDS, Shared, StoreError,
-    Version,
-    keys::{self, Keys},
-    link::Link,
-    locked, millis,
+    Act, Board, By, Call, Counted, Ended, Outcome, PROTECTED, SHARD_KEPT, Shared, StoreError,
+    Tells, Version, keys::Keys, link::Link, locked, millis, sweep::Swept,
 };
 use crate::{
     clock::fleet::{Kept, Look},
     permit::DependencyId,
+    store::stored,
 };
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -37,14 +35,15 @@ const SWEEP_LEASED_EVERY: u32 = 300;
 /// No permit of a replica that is gone lives longer.
 const NUMBER_KEPT: Duration = Duration::from_secs(2 * 86_400);
 const CLAIM_EVERY: u32 = 3_600;
-/// Records that one sweep of one shard loads.
-const SWEPT_MAX: usize = 1_000;
-/// A sweep begins so long before the last one, since a shard's clock may be stepped.
-const OVERLAP: Nanos = Nanos::from_secs(10);
+/// Longer than from one look at the store to the next.
+const KEY_TRIES: u32 = 30;
+const KEY_AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// Rounds between looks at the oldest entries of an index: of one shard each time.
+const TIDY_EVERY: u32 = 5;
 
 /// Keeps, until the store is no longer used.
 pub async fn keep(shared: Weak<Shared>) {
-    let mut swept = Time::ORIGIN;
+    let (mut swept, mut has_all) = (Swept::default(), false);
     for round in 0_u32.. {
         if !stay_with(&shared).await {
             return;
@@ -58,21 +57,23 @@ pub async fn keep(shared: Weak<Shared>) {
             true => SWEEP_LEASED_EVERY,
             false => SWEEP_EVERY,
         };
-        // A clock that nobody keeps any more was lost, with all else.
-        let seen = match round % SWEEP_EVERY == 0 || looked == Ok(false) {
+        let is_emptied = looked == Ok(Looked::Emptied);
+        let seen = match round % SWEEP_EVERY == 0 || is_emptied {
             // As with the clock.
             true => strong.show_oneself(By::Question).await,
             false => Ok(Seen::Before),
         };
-        if seen == Ok(Seen::Anew) {
-            strong.counts.add_many(Counted::Keep, 2);
-            strong.keep_key().await;
+        if is_emptied || seen == Ok(Seen::Anew) {
+            strong.claim_again(&looked).await;
             strong.bring_back(Seen::Anew).await;
         }
-        if round % sweep_every == 0 {
-            swept = strong.sweep(swept).await;
+        if round % sweep_every == 0 || !has_all {
+            has_all = strong.sweep(&mut swept).await;
             strong.counts.add_many(Counted::Keep, 2);
             strong.keep_key().await;
+        }
+        if round % TIDY_EVERY == TIDY_EVERY - 1 {
+            strong.tidy_index(&mut swept).await;
         }
         if round % CLAIM_EVERY == CLAIM_EVERY - 1 {
             strong.keep_number().await;
@@ -99,7 +100,11 @@ async fn stay_with(shared: &Weak<Shared>) -> bool {
             if was_away {
                 tokio::time::sleep(RETURN_WITHIN.mul_f64(strong.unit)).await;
                 // Time has passed; what waits is told by it.
-                let _ = strong.look_at_clock().await;
+                let looked = strong.look_at_clock().await;
+                if looked == Ok(Looked::Emptied) {
+                    seen = Seen::Anew;
+                    strong.claim_again(&looked).await;
+                }
                 strong.bring_back(seen).await;
             }
             return true;
@@ -108,8 +113,8 @@ async fn stay_with(shared: &Weak<Shared>) -> bool {
         // What fails is tried again at the guard's next time.
         if strong.show_oneself(By::Keeper).await == Ok(Seen::Anew) {
             seen = Seen::Anew;
-            // Before one that starts makes another.
-            strong.keep_key().await;
+            let looked = strong.look_at_clock().await;
+            strong.claim_again(&looked).await;
         }
         strong.try_shards().await;
         drop(strong);
@@ -121,16 +126,25 @@ async fn stay_with(shared: &Weak<Shared>) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     Before,
-    /// At the start; later it says that the store has lost what it had.
+    /// At the start; later it says that the store has lost what it had, or that this replica was
+    /// away for long.
     Anew,
 }
 
+/// Whether the store is the one that it was at the look before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Looked {
+    Same,
+    /// It was emptied since, or there was no look before and it is empty.
+    Emptied,
+}
+
 impl Shared {
-    /// Looks at the store's clock and keeps what it comes to. False: nobody has kept it before.
+    /// Looks at the store's clock and keeps what it comes to.
     ///
     /// # Errors
     /// The store does not answer.
-    pub async fn look_at_clock(&self) -> Result<bool, StoreError> {
+    pub async fn look_at_clock(&self) -> Result<Looked, StoreError> {
         let place = self.keys.clock();
         let sent = self.clock.own();
         let nobody: Version = Some("?".into());
@@ -142,22 +156,43 @@ impl Shared {
             Outcome::Absent { .. } => (None, None),
         };
         let was_kept = kept.is_some();
-        let bytes = self
-            .clock
-            .take(&Look {
-                sent,
-                received,
-                store: reply.time,
-                kept: kept.unwrap_or_default(),
-            })
-            .to_bytes();
+        let keeps = self.clock.take(&Look {
+            sent,
+            received,
+            store: reply.time,
+            kept: kept.unwrap_or_default(),
+        });
         let put = Act::Put {
-            bytes,
+            bytes: keeps.to_bytes(),
             kept_for_ms: millis(SHARD_KEPT),
         };
         // Who is slower leaves it to the next second.
-        self.ask(&place, &version, &put, 0).await?;
-        Ok(was_kept)
+        let put = self.ask(&place, &version, &put, 0).await?;
+        let is_known = was_kept || matches!(put.outcome, Outcome::Done(_));
+        let begun = if is_known { keeps.begun } else { Time::ORIGIN };
+        let before = Time(self.begun.swap(begun.0, Ordering::Relaxed));
+        let is_same = was_kept && (before == Time::ORIGIN || before == begun);
+        Ok(if is_same {
+            Looked::Same
+        } else {
+            Looked::Emptied
+        })
+    }
+
+    /// What this replica alone can put back into a store that was emptied. Its copies must know of
+    /// it before another replica that finds the key can begin anew what is protected.
+    async fn claim_again(&self, looked: &Result<Looked, StoreError>) {
+        // It may have been emptied just after that look.
+        let is_emptied =
+            *looked == Ok(Looked::Emptied) || self.look_at_clock().await == Ok(Looked::Emptied);
+        if is_emptied {
+            for desk in &self.desks {
+                locked(&desk).mark_lost();
+            }
+        }
+        self.keep_number().await;
+        self.counts.add_many(Counted::Keep, 2);
+        self.keep_key().await;
     }
 
     /// Writes down that this replica is there, and reads how many are.
@@ -173,12 +208,22 @@ impl Shared {
         count.arg(&key).arg(format!("({since}")).arg("+inf");
         let mut keep = ::redis::cmd("PEXPIRE");
         keep.arg(&key).arg(millis(ALIVE_KEPT));
-        let asked = async {
+        let showing = async {
             self.counts.add_many(Counted::Keep, 4);
             let added = self.link.command::<i64>(&show).await?;
             self.link.command::<i64>(&keep).await?;
             let replicas = self.link.command::<u32>(&count).await?;
             Ok((added, replicas))
+        };
+        let swapping = async {
+            match by {
+                By::Question => Ok(()),
+                By::Keeper => self.try_script().await,
+            }
+        };
+        let asked = async {
+            let (shown, ()) = tokio::try_join!(showing, swapping)?;
+            Ok(shown)
         };
         let guard = self.guard(0);
         let (added, replicas) = self.guarded(guard, by, Ended::Answered, asked).await?;
@@ -193,6 +238,29 @@ impl Shared {
         let forgotten = self.link.command::<i64>(&forget);
         let _ = tokio::time::timeout(self.timing.answer_within, forgotten).await;
         Ok(seen)
+    }
+
+    /// Whether the script runs and swaps: a user may have lost the right to that alone.
+    async fn try_script(&self) -> ::redis::RedisResult<()> {
+        let (place, nobody) = (self.keys.clock(), Some("?".into()));
+        let call = |expected, act| Call {
+            place: &place,
+            expected,
+            act,
+            epoch: 0,
+            shard_kept_for_ms: millis(SHARD_KEPT),
+            by: self.number,
+            tells: Tells::Nothing,
+        };
+        self.counts.add(Counted::Look);
+        let found = call(&nobody, &Act::Look).run(&self.link).await?;
+        if let Outcome::Other { version, bytes } = found.outcome {
+            let (version, kept_for_ms) = (Some(version), millis(SHARD_KEPT));
+            let same = Act::Put { bytes, kept_for_ms };
+            self.counts.add(Counted::Swap);
+            call(&version, &same).run(&self.link).await?;
+        }
+        Ok(())
     }
 
     /// Where the store was away or has lost who is there, the others show themselves in the next
@@ -241,7 +309,7 @@ impl Shared {
     }
 
     /// Looks at all records again, and takes what was decided alone into the store: one after the
-    /// other, and each replica in another order.
+    /// other, what nobody may do without first, and each replica in another order.
     async fn bring_back(self: &Arc<Self>, seen: Seen) {
         let looks_at_all = self.is_leased() || seen == Seen::Anew;
         let unsent = std::mem::take(&mut *locked(&self.unsent));
@@ -249,11 +317,22 @@ impl Shared {
             // Where it fails again, it is known here.
             let _ = self.note_number(number, self.clock.now()).await;
         }
-        let mut all: Vec<_> = self.desks.iter().map(|desk| *desk.key()).collect();
-        let first = (self.unit * all.len() as f64) as usize;
-        all.sort_unstable_by_key(|id| id.0);
-        all.rotate_left(first);
-        for id in all {
+        let now = self.clock.now();
+        let (mut first, mut others) = (Vec::new(), Vec::new());
+        for desk in &self.desks {
+            let is_protected =
+                (locked(&desk).slot()).is_some_and(|slot| stored::is_protected(&slot.record, now));
+            match is_protected {
+                true => first.push(*desk.key()),
+                false => others.push(*desk.key()),
+            }
+        }
+        for some in [&mut first, &mut others] {
+            let from = (self.unit * some.len() as f64) as usize;
+            some.sort_unstable_by_key(|id| id.0);
+            some.rotate_left(from);
+        }
+        for id in first.into_iter().chain(others) {
             if self.is_away() {
                 return;
             }
@@ -277,49 +356,6 @@ impl Shared {
             let mut at = locked(&desk);
             at.put_back(self.clock.now());
             self.dispatch(id, &desk, &mut at);
-        }
-    }
-
-    /// Loads what has changed in the store since, and says since when to sweep next.
-    pub async fn sweep(self: &Arc<Self>, since: Time) -> Time {
-        let now = self.clock.now();
-        let from = since.0.saturating_sub(OVERLAP.0) / 1_000_000;
-        let mut has_all = true;
-        for shard in 0..SHARDS {
-            let mut command = ::redis::cmd("ZRANGEBYSCORE");
-            command.arg(self.keys.index(shard)).arg(from).arg("+inf");
-            command.arg("LIMIT").arg(0).arg(SWEPT_MAX);
-            self.counts.add(Counted::Keep);
-            let ids = self.link.command::<Vec<String>>(&command);
-            let Ok(Ok(ids)) = tokio::time::timeout(LOOK_EVERY, ids).await else {
-                return since;
-            };
-            has_all &= ids.len() < SWEPT_MAX;
-            for id in ids.iter().filter_map(|digits| keys::id_of(digits)) {
-                if !self.desks.contains_key(&id) {
-                    self.load(id).await;
-                }
-            }
-        }
-        if has_all && !self.is_away() {
-            self.knows_names.store(true, Ordering::Relaxed);
-        }
-        now
-    }
-
-    /// Takes a copy of one record, for those who list.
-    pub(super) async fn load(self: &Arc<Self>, id: DependencyId) {
-        let desk = self.desk(id);
-        let joined = {
-            let mut at = locked(&desk);
-            at.rejoin();
-            let joined = at.join(|_| Err(StoreError::Unknown), |_| ());
-            self.dispatch(id, &desk, &mut at);
-            joined
-        };
-        if let Ok(joined) = joined {
-            // What came of it is at the desk.
-            let _ = joined.landing.await;
         }
     }
 
@@ -374,6 +410,32 @@ pub async fn replica_number(
         "4,095 replicas have been there in two days",
     );
     Err(::redis::RedisError::from(what))
+}
+
+/// As [`permit_key`], for a replica that starts: where there is none and others are there, the store
+/// was emptied, and they put theirs back with their next look.
+///
+/// # Errors
+/// As there.
+pub async fn first_permit_key(
+    link: &Link,
+    keys: &Keys,
+    fresh: [u8; 16],
+) -> Result<[u8; 16], ::redis::RedisError> {
+    let mut exists = ::redis::cmd("EXISTS");
+    exists.arg(keys.permit_key());
+    let mut listens = ::redis::cmd("PUBSUB");
+    listens.arg("NUMSUB").arg(keys.told());
+    for _ in 0..KEY_TRIES {
+        let is_there = link.command::<u32>(&exists).await? > 0;
+        // A store that does not tell is taken to be new.
+        let listening = link.command::<(String, u32)>(&listens).await;
+        if is_there || listening.map_or(true, |(_, many)| many == 0) {
+            break;
+        }
+        tokio::time::sleep(KEY_AGAIN_AFTER).await;
+    }
+    permit_key(link, keys, fresh).await
 }
 
 /// The key of the fleet's permits: the one that was there first. It is kept for another while.

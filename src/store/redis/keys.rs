@@ -12,6 +12,9 @@
 //! prefixt             the channel of what replicas tell each other
 //! ```
 //!
+//! A channel of another database than 0 has `/` and its number behind it: to servers all databases
+//! have the same channels.
+//!
 //! Ids are 16 hexadecimal digits: a keyed hash of namespace and name, each behind its length in
 //! the record itself. So nobody can choose a name that imitates another or lands where he
 //! likes. The hash tag is the shard and not the dependency: what a swap touches besides the
@@ -26,6 +29,8 @@ pub const SHARDS: u64 = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keys {
     prefix: String,
+    /// Behind the name of each channel: they know no databases.
+    of_database: String,
 }
 
 /// The keys that one call of the script touches.
@@ -42,9 +47,13 @@ pub struct Place {
 }
 
 impl Keys {
-    pub fn new(prefix: &str) -> Self {
+    pub fn new(prefix: &str, database: i64) -> Self {
         Self {
             prefix: prefix.to_owned(),
+            of_database: match database {
+                0 => String::new(),
+                other => format!("/{other}"),
+            },
         }
     }
 
@@ -87,7 +96,7 @@ impl Keys {
 
     /// The channel of what is new in these.
     pub fn news(&self) -> String {
-        format!("{}{{0}}b", self.prefix)
+        format!("{}{{0}}b{}", self.prefix, self.of_database)
     }
 
     pub fn permit_key(&self) -> String {
@@ -106,12 +115,16 @@ impl Keys {
 
     /// The channels of all changes, and those of what replicas tell each other.
     pub fn channels(&self) -> Vec<String> {
-        let changes = (0..SHARDS).map(|shard| format!("{}{{{shard}}}c", self.prefix));
+        let changes = (0..SHARDS).map(|shard| self.changes(shard));
         changes.chain([self.told(), self.news()]).collect()
     }
 
     pub fn told(&self) -> String {
-        format!("{}t", self.prefix)
+        format!("{}t{}", self.prefix, self.of_database)
+    }
+
+    fn changes(&self, shard: u64) -> String {
+        format!("{}{{{shard}}}c{}", self.prefix, self.of_database)
     }
 
     pub fn index(&self, shard: u64) -> String {
@@ -126,7 +139,7 @@ impl Keys {
             index: format!("{begin}i"),
             channel: match id.is_empty() {
                 true => String::new(),
-                false => format!("{begin}c"),
+                false => self.changes(shard),
             },
             id,
             number: shard,
@@ -151,7 +164,7 @@ mod tests {
 
     #[test]
     fn all_that_one_swap_touches_has_the_same_hash_tag() {
-        let keys = Keys::new("holdoff:");
+        let keys = Keys::new("holdoff:", 0);
         let place = keys.record(DependencyId(0x1F));
         assert_eq!(place.record, "holdoff:{31}r000000000000001f");
         for key in [&place.record, &place.shard, &place.index, &place.channel] {
@@ -159,5 +172,21 @@ mod tests {
         }
         assert_eq!(id_of(&place.id), Some(DependencyId(0x1F)));
         assert_eq!(id_of("short"), None);
+    }
+
+    #[test]
+    fn no_channel_is_one_of_another_database() {
+        let all = [0, 2, 12].map(|database| Keys::new("holdoff:", database));
+        let mut channels: Vec<_> = all.iter().flat_map(Keys::channels).collect();
+        let many = channels.len();
+        channels.sort();
+        channels.dedup();
+        assert_eq!(channels.len(), many);
+        for keys in all {
+            let place = keys.record(DependencyId(0x1F));
+            assert!(keys.channels().contains(&place.channel));
+            assert!(keys.channels().contains(&keys.policies().channel));
+            assert_eq!(place.record, "holdoff:{31}r000000000000001f");
+        }
     }
 }

@@ -143,28 +143,29 @@ impl FromRedisValue for Reply {
     }
 }
 
-/// What a server says that cannot serve now, whatever it is asked.
-const AWAY: [&str; 10] = [
-    "OOM",
-    "LOADING",
-    "BUSY",
-    "READONLY",
-    "MISCONF",
-    "NOREPLICAS",
-    "MASTERDOWN",
-    "CLUSTERDOWN",
-    "NOAUTH",
-    "WRONGPASS",
+/// What a server says of one call; whatever else it says it would say to any.
+const OF_THIS_CALL: [&str; 3] = ["ERR", "WRONGTYPE", "NOSCRIPT"];
+/// What it says to any, where it is told behind another word: that of the script in which it fails.
+const OF_ALL: [&str; 10] = [
+    "OOM ",
+    "READONLY ",
+    "MISCONF ",
+    "NOREPLICAS ",
+    "MASTERDOWN ",
+    "CLUSTERDOWN ",
+    "NOPERM ",
+    "ACL failure",
+    "executing the script can't run this command",
+    "executing the script can't access",
 ];
 
 /// Whether what went wrong is the store's word about this very call, and not its being away.
 pub fn is_refusal(error: &::redis::RedisError) -> bool {
     match error.kind() {
         ErrorKind::Server(_) | ErrorKind::Extension => {
-            // What fails within a script is told behind the script's own word.
             let told = error.to_string();
             let code = error.code().unwrap_or_default();
-            !AWAY.iter().any(|word| code == *word || told.contains(word))
+            OF_THIS_CALL.contains(&code) && !OF_ALL.iter().any(|words| told.contains(words))
         }
         ErrorKind::UnexpectedReturnType => true,
         _ => false,

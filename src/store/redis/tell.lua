@@ -12,15 +12,14 @@
 -- ARGV[7]  and so on: the events
 --
 -- Returns the number of the newest event. Numbers rise by one. Where the store has lost the
--- stream they go on a thousand higher, above what others may have seen.
+-- stream, or its end, they go on a thousand higher, above what others may have seen.
 local told = tonumber(redis.call('GET', KEYS[2]) or 0)
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
-local newest
+local newest = 0
 if last then
   newest = tonumber(string.match(last[1], '^%d+'))
-elseif ARGV[2] == '0' then
-  newest = 0
-else
+end
+if tonumber(ARGV[2]) > newest then
   newest = tonumber(ARGV[2]) + 1000
 end
 local number = tonumber(ARGV[1])

@@ -9,10 +9,10 @@ use std::{
 
 use holdoff::store::redis::Decisions;
 use holdoff_client::proto::{
-    AcquireRequest, AcquireResponse, Caller, DenialReason, Outcome, OutcomeKind, OverrideKind,
-    PermitResult, PlanCheckRequest, Previous, ReportEntry, ReportReason, ReportRequest,
-    ResetDependencyRequest, Safety, SetOverrideRequest, acquire_response::Verdict,
-    previous::MadeUnder, report_entry::Entry,
+    AcquireRequest, AcquireResponse, Caller, ClearHoldRequest, ClearOverrideRequest, DenialReason,
+    Outcome, OutcomeKind, OverrideKind, PermitResult, PlanCheckRequest, Previous, ReportEntry,
+    ReportReason, ReportRequest, ResetDependencyRequest, Safety, SetOverrideRequest,
+    acquire_response::Verdict, previous::MadeUnder, report_entry::Entry,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::Code;
@@ -195,6 +195,26 @@ impl Replica {
             reason: "drill".to_owned(),
         };
         self.client.operates.reset_dependency(order).await.map(drop)
+    }
+
+    pub async fn release(&mut self, dependency: &str) -> Result<(), tonic::Status> {
+        let order = ClearOverrideRequest {
+            namespace: String::new(),
+            dependency: dependency.to_owned(),
+            owner: "ada".to_owned(),
+            reason: "drill".to_owned(),
+        };
+        self.client.operates.clear_override(order).await.map(drop)
+    }
+
+    pub async fn clear_hold(&mut self, dependency: &str) -> Result<(), tonic::Status> {
+        let order = ClearHoldRequest {
+            namespace: String::new(),
+            dependency: dependency.to_owned(),
+            owner: "ada".to_owned(),
+            reason: "drill".to_owned(),
+        };
+        self.client.operates.clear_hold(order).await.map(drop)
     }
 
     /// A page of the HTTP side: status and text.
@@ -501,6 +521,9 @@ impl Pair {
         for refused in [
             replica.force_open("closed").await,
             replica.reset("closed").await,
+            replica.reset("ordered-unknown").await,
+            replica.release("ordered-unknown").await,
+            replica.clear_hold("ordered-unknown").await,
         ] {
             let refused = refused.unwrap_err();
             assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");

@@ -1,9 +1,12 @@
 //! What a desk makes of a store that has something else than it expected: another replica's swap, a
 //! record that was dropped, or one that the store has lost.
 
-use holdoff_decision::{Nanos, Time};
+use holdoff_decision::{
+    Nanos, Record, Time,
+    breaker::{Cause, Phase},
+};
 
-use super::{Desk, Draft, Known, Path, looks_the_same};
+use super::{Copy, Desk, Draft, Known, Landing, Path, looks_the_same};
 use crate::store::{Slot, StoreError, stored};
 
 /// A record that was used so lately was not dropped by anybody: the store has lost it.
@@ -34,39 +37,60 @@ impl Desk {
         bytes: Vec<u8>,
         now: Time,
     ) -> Result<(), StoreError> {
-        let number = |version: &str| version.parse::<u64>().unwrap_or(u64::MAX);
-        if let Known::Held(copy) = &mut self.known
-            && (copy.version.as_deref()).is_some_and(|ours| number(&version) < number(ours))
-        {
-            // Versions only rise: the store has lost what it had acknowledged, and this copy has
-            // not.
-            self.keep_over(version);
-            return Ok(());
+        // Versions only rise: what is older means that the store has lost what it had acknowledged,
+        // and this copy has not.
+        let is_older = self.has_newer_than(&version);
+        match stored::read(&bytes) {
+            Ok(theirs) if is_older || self.outranks(&theirs, now) => {
+                self.keep_over(version, Some(&theirs));
+            }
+            Ok(theirs) => self.take_theirs(theirs, version, bytes, now),
+            Err(_) if is_older => self.keep_over(version, None),
+            Err(corrupt) => {
+                let why = format!("a record in it cannot be read: {corrupt}");
+                return Err(StoreError::Unavailable(why));
+            }
         }
-        let slot = stored::read(&bytes).map_err(|corrupt| {
-            StoreError::Unavailable(format!("a record in it cannot be read: {corrupt}"))
-        })?;
-        if self.outranks(&slot) {
-            self.keep_over(version);
-            return Ok(());
-        }
-        self.take_theirs(slot, version, bytes, now);
         Ok(())
+    }
+
+    fn has_newer_than(&self, version: &str) -> bool {
+        let number = |version: &str| version.parse::<u64>().unwrap_or(u64::MAX);
+        match &self.known {
+            Known::Held(copy) => {
+                (copy.version.as_deref()).is_some_and(|ours| number(version) < number(ours))
+            }
+            Known::Nothing | Known::Absent { .. } => false,
+        }
+    }
+
+    /// The store was emptied: what it had of this record is lost, and what it has now was begun by
+    /// others.
+    pub fn mark_lost(&mut self) {
+        if let Known::Held(copy) = &mut self.known {
+            (copy.is_lost, copy.is_doubtful) = (!copy.is_new, true);
+        }
     }
 
     /// Whether the store has lost this copy, and another replica that did not know it has begun
     /// `theirs` anew.
-    pub(super) fn outranks(&self, theirs: &Slot) -> bool {
-        let ours = match &self.known {
-            Known::Held(copy) if copy.is_lost => &copy.slot,
+    pub(super) fn outranks(&self, theirs: &Slot, now: Time) -> bool {
+        let copy = match &self.known {
+            Known::Held(copy) if !copy.is_new => copy,
             Known::Held(_) | Known::Nothing | Known::Absent { .. } => return false,
         };
-        ours.record.breaker.epoch > theirs.record.breaker.epoch
+        let (ours, theirs) = (&copy.slot.record, &theirs.record);
+        // Nobody drops what is protected, so its name only begins anew where it was lost.
+        stored::is_protected(ours, now) && is_begun_anew(theirs, ours)
+            || copy.is_lost && is_newer(ours, theirs, now)
     }
 
     /// This copy takes the place of what the store has at `version`, with its next swap.
-    pub(super) fn keep_over(&mut self, version: Box<str>) {
+    pub(super) fn keep_over(&mut self, version: Box<str>, theirs: Option<&Slot>) {
         if let Known::Held(copy) = &mut self.known {
+            if let Some(theirs) = theirs {
+                copy.rise_above(&theirs.record);
+            }
             copy.version = Some(version);
             // The store has other bytes, so they are sent also where nothing is changed.
             copy.bytes.clear();
@@ -77,7 +101,9 @@ impl Desk {
     /// Drafts what the store has lost and nobody may do without: what is open, held or overridden
     /// must hold also at a replica that never knew it.
     pub fn put_back(&mut self, now: Time) {
+        // What happened alone takes it along.
         if self.is_idle()
+            && !self.is_alone()
             && let Known::Held(copy) = &self.known
             && copy.is_lost
             && !copy.is_doubtful
@@ -106,5 +132,55 @@ impl Desk {
             }
             Path::Leased(_) => self.take_over(slot, version, bytes, now),
         }
+    }
+}
+
+impl Copy {
+    /// No permit of the other record is one of this.
+    fn rise_above(&mut self, theirs: &Record) {
+        let (ours, theirs) = (&mut self.slot.record, &theirs.breaker);
+        let is_another = ours.breaker.epoch == theirs.epoch && ours.breaker.since != theirs.since;
+        if is_another || ours.breaker.epoch < theirs.epoch {
+            ours.breaker.epoch = theirs.epoch.saturating_add(1);
+            ours.tickets.begin_epoch();
+        }
+    }
+}
+
+impl Desk {
+    /// Whoever waits for the draft begins again: it was built on what is old now.
+    pub(super) fn drop_draft(&mut self) {
+        let draft = self.draft.take();
+        for waiting in draft.into_iter().flat_map(|draft| draft.waiting) {
+            // Who is gone need not be told.
+            let _ = waiting.told.send(Landing::Again);
+        }
+    }
+}
+
+/// Nothing has happened to it yet, and it is not the beginning of `ours`.
+fn is_begun_anew(theirs: &Record, ours: &Record) -> bool {
+    let breaker = &theirs.breaker;
+    theirs.order().is_none()
+        && breaker.phase == Phase::Closed
+        && breaker.past().cause == Cause::New
+        && breaker.since > ours.breaker.since
+}
+
+/// Of a record that the store has lost and what others have begun or put back there. What begins
+/// anew in a shard begins above all epochs of it, so an epoch alone says little.
+fn is_newer(ours: &Record, theirs: &Record, now: Time) -> bool {
+    let is_above = ours.breaker.epoch > theirs.breaker.epoch;
+    match (ours.order_at(now), theirs.order()) {
+        (Some(ours), Some(theirs)) => ours.set_at > theirs.set_at,
+        (Some(order), None) => {
+            let ended = matches!(
+                theirs.breaker.past().cause,
+                Cause::OverrideCleared | Cause::OverrideExpired
+            );
+            !(ended && theirs.breaker.since >= order.set_at)
+        }
+        (None, Some(order)) => is_above && order.set_at < ours.breaker.since,
+        (None, None) => is_above,
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use holdoff_decision::{Record, Summary, Time};
 use tokio::time::Instant;
 
-use super::{Desk, Draft, Known, Landing, Path, looks_the_same};
+use super::{Desk, Draft, Known, Path, looks_the_same};
 use crate::store::{
     Run, Slot,
     redis::script::{Tells, Version},
@@ -166,20 +166,11 @@ impl Desk {
         }
         // What cannot be read is told to whoever asks next.
         if let Ok(slot) = stored::read(bytes) {
-            if self.outranks(&slot) {
-                self.keep_over(version.into());
+            self.drop_draft();
+            if self.outranks(&slot, now) {
+                self.keep_over(version.into(), Some(&slot));
                 self.put_back(now);
                 return;
-            }
-            // It was built on what is old now.
-            for waiting in self
-                .draft
-                .take()
-                .into_iter()
-                .flat_map(|draft| draft.waiting)
-            {
-                // Who is gone need not be told.
-                let _ = waiting.told.send(Landing::Again);
             }
             self.take_theirs(slot, version.into(), bytes.to_vec(), now);
         }

@@ -1,6 +1,10 @@
 //! A desk against a store that the test plays.
 
-use holdoff_decision::Nanos;
+use holdoff_decision::{
+    Nanos, Record,
+    breaker::{Cause, Phase},
+    record::{Override, OverrideKind},
+};
 
 use super::*;
 use crate::store::tests::a_slot;
@@ -29,6 +33,10 @@ fn bytes_of(slot: &Slot) -> Vec<u8> {
 
 fn version(text: &str) -> Version {
     Some(text.into())
+}
+
+fn version_of(text: &str) -> Version {
+    version(text)
 }
 
 /// A desk that holds a record of this version.
@@ -191,51 +199,180 @@ fn an_older_version_means_that_the_store_has_lost_writes_and_the_copy_has_not() 
     assert_eq!((trips(&desk), desk.version()), (1, version("10")));
 }
 
-/// The store was emptied, and a replica that never knew the record was asked first.
-#[test]
-fn what_is_overridden_is_put_over_what_a_replica_that_did_not_know_it_has_begun_anew() {
-    let theirs = bytes_of(&make(0).unwrap());
-    let begun = |version: &str| Outcome::Other {
-        version: version.into(),
-        bytes: theirs.clone(),
-    };
-    for is_found_empty in [true, false] {
-        let mut desk = held("10");
-        let hold = |slot: &mut Slot| {
-            slot.record.hold_until(Time::MAX);
-            slot.record.breaker.epoch += 1;
-        };
-        desk.join(make, hold).unwrap();
-        desk.depart(LIFETIMES, NOW).unwrap();
-        desk.land(Ok(Outcome::Done(version("11"))), NOW);
-        desk.put_back(NOW);
-        assert!(desk.is_idle(), "the store has it");
+/// What no replica may do without.
+#[derive(Clone, Copy, Debug)]
+enum Protected {
+    Forced,
+    Open,
+    Held,
+}
 
-        desk.doubt();
-        desk.join(make, |_| ()).unwrap();
-        assert_eq!(desk.depart(LIFETIMES, NOW).unwrap().act, Act::Look);
-        let expected = match is_found_empty {
-            true => {
-                desk.land(Ok(Outcome::Absent { highest_epoch: 0 }), NOW);
-                desk.put_back(NOW);
-                let put = desk.depart(LIFETIMES, NOW).unwrap();
-                assert_eq!((put.expected, put.epoch), (None, 2));
-                desk.land(Ok(begun("12")), NOW);
-                "12"
+impl Protected {
+    fn put(self, slot: &mut Slot) {
+        let record = &mut slot.record;
+        match self {
+            Self::Forced => {
+                let order = Override {
+                    kind: OverrideKind::ForceOpen,
+                    owner: "ada".to_owned(),
+                    reason: "drill".to_owned(),
+                    set_at: NOW,
+                    expires: None,
+                };
+                holdoff_decision::operate::set_override(record, order, NOW);
             }
-            false => {
-                desk.land(Ok(begun("1")), NOW);
-                "1"
+            Self::Open => {
+                let breaker = &mut record.breaker;
+                (breaker.phase, breaker.epoch) = (Phase::Open, breaker.epoch + 1);
+                breaker.past_mut().cause = Cause::Restored;
+                breaker.past_mut().open_until = Time::MAX;
             }
-        };
-        desk.put_back(NOW);
-        let put = desk.depart(LIFETIMES, NOW).unwrap();
-        assert_eq!((put.expected, put.epoch), (version(expected), 2));
-        assert!(matches!(put.act, Act::Put { .. }), "{:?}", put.act);
-        desk.land(Ok(Outcome::Done(version("13"))), NOW);
-        desk.put_back(NOW);
-        assert!(desk.is_idle());
+            Self::Held => record.hold_until(Time::MAX),
+        }
     }
+
+    fn holds(self, slot: &Slot) -> bool {
+        match self {
+            Self::Forced => slot.record.order().is_some(),
+            Self::Open => slot.record.breaker.phase == Phase::Open,
+            Self::Held => slot.record.held_until() == Time::MAX,
+        }
+    }
+}
+
+/// How a copy meets what others have begun in an emptied store.
+#[derive(Clone, Copy, Debug)]
+enum Meets {
+    Look,
+    Message,
+    /// Its own is on its way by then.
+    PutBack,
+}
+
+fn protected(path: Path, what: Protected) -> Desk {
+    let mut desk = Desk::new(path);
+    desk.join(make, |_| ()).unwrap();
+    desk.depart(LIFETIMES, NOW).unwrap();
+    let mut slot = make(0).unwrap();
+    what.put(&mut slot);
+    let bytes = bytes_of(&slot);
+    let version = "10".into();
+    desk.land(Ok(Outcome::Other { version, bytes }), NOW);
+    desk
+}
+
+/// Epoch, version, and whether it was noticed before that the store was emptied.
+fn all_beginnings() -> impl Iterator<Item = (u64, &'static str, bool)> {
+    let of_epoch = |epoch| ["5", "20"].map(|at| [(epoch, at, true), (epoch, at, false)]);
+    (1..=5).flat_map(of_epoch).flatten()
+}
+
+fn begun_anew(epoch: u64) -> Slot {
+    let mut slot = make(epoch - 1).unwrap();
+    slot.record = Record::new(epoch, NOW + Nanos::from_secs(1));
+    slot
+}
+
+/// A replica that never knew the record was asked first, in a shard in which others have put back any
+/// epoch.
+#[test]
+fn what_an_emptied_store_has_lost_and_nobody_may_do_without_is_put_over_what_was_begun_anew() {
+    let now = NOW + Nanos::from_secs(2);
+    for path in [Path::Strict, Path::Leased(1)] {
+        for what in [Protected::Forced, Protected::Open, Protected::Held] {
+            for meets in [Meets::Look, Meets::Message, Meets::PutBack] {
+                for (epoch, at, is_noticed) in all_beginnings() {
+                    let how = format!("{path:?} {what:?} {meets:?} {epoch} {at} {is_noticed}");
+                    let mut desk = protected(path, what);
+                    if is_noticed {
+                        desk.mark_lost();
+                    }
+                    desk.doubt();
+                    let (version, bytes) = (at.into(), bytes_of(&begun_anew(epoch)));
+                    let other = Outcome::Other { version, bytes };
+                    match meets {
+                        // What is older than the copy is heard of by nobody.
+                        Meets::Message if at == "5" => continue,
+                        Meets::Message => {
+                            desk.overhear(at, &bytes_of(&begun_anew(epoch)), now);
+                        }
+                        Meets::Look => {
+                            desk.join(make, |_| ()).unwrap();
+                            desk.depart(LIFETIMES, now).unwrap();
+                            desk.land(Ok(other), now);
+                        }
+                        Meets::PutBack => {
+                            desk.join(make, |_| ()).unwrap();
+                            desk.depart(LIFETIMES, now).unwrap();
+                            desk.land(Ok(Outcome::Absent { highest_epoch: 0 }), now);
+                            let put = desk.depart(LIFETIMES, now).expect(&how);
+                            assert_eq!(put.expected, None, "{how}");
+                            desk.land(Ok(other), now);
+                        }
+                    }
+                    let put = desk.depart(LIFETIMES, now).expect(&how);
+                    assert_eq!(put.expected, version_of(at), "{how}");
+                    assert!(put.epoch > epoch, "{how}: {}", put.epoch);
+                    let Act::Put { bytes, .. } = put.act else {
+                        panic!("{how}: {:?}", put.act);
+                    };
+                    assert!(what.holds(&stored::read(&bytes).unwrap()), "{how}");
+                    desk.land(Ok(Outcome::Done(version_of("21"))), now);
+                    desk.put_back(now);
+                    assert!(desk.is_idle(), "{how}: the store has it");
+                    assert!(what.holds(desk.slot().unwrap()), "{how}");
+                }
+            }
+        }
+    }
+}
+
+/// Of two that put the same back one is first; and what was ended since by somebody stays ended.
+#[test]
+fn what_others_have_put_back_or_ended_is_not_put_over() {
+    let now = NOW + Nanos::from_secs(2);
+    for path in [Path::Strict, Path::Leased(1)] {
+        for what in [Protected::Forced, Protected::Open, Protected::Held] {
+            for (is_noticed, is_ended) in
+                [(true, false), (false, false), (false, true), (true, true)]
+            {
+                let how = format!("{path:?} {what:?} noticed {is_noticed}, ended {is_ended}");
+                let mut desk = protected(path, what);
+                if is_noticed {
+                    desk.mark_lost();
+                }
+                let mut theirs = make(0).unwrap();
+                what.put(&mut theirs);
+                if is_ended {
+                    match what {
+                        Protected::Forced => {
+                            holdoff_decision::operate::clear_override(&mut theirs.record, now);
+                        }
+                        Protected::Open => {
+                            theirs.record.breaker.close(Cause::ProbesSucceeded(1), now);
+                        }
+                        Protected::Held => theirs.record.hold_until(Time::ORIGIN),
+                    }
+                }
+                desk.overhear("20", &bytes_of(&theirs), now);
+                desk.put_back(now);
+                assert!(desk.is_idle(), "{how}");
+                assert_eq!(desk.version(), version_of("20"), "{how}");
+                assert_eq!(what.holds(desk.slot().unwrap()), !is_ended, "{how}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_store_has_after_all_is_not_put_back() {
+    let mut desk = protected(Path::Strict, Protected::Forced);
+    desk.mark_lost();
+    desk.join(make, |_| ()).unwrap();
+    assert_eq!(desk.depart(LIFETIMES, NOW).unwrap().act, Act::Look);
+    desk.land(Ok(Outcome::Done(version_of("10"))), NOW);
+    desk.put_back(NOW);
+    assert!(desk.is_idle());
 }
 
 #[test]
