@@ -93,8 +93,7 @@ pub async fn serve_behind<S: Store>(
     );
     let mut pages = pages(&metrics, &gate.access);
     pages.extend(dashboard.pages());
-    let routes = dashboard
-        .around(access::router(pages, &gate.access));
+    let routes = dashboard.around(access::router(pages, &gate.access));
     let brief = Brief::new(listener, room, gate);
     tokio::select! {
         () = serve_until(brief, routes, stopped) => {}
@@ -104,11 +103,7 @@ pub async fn serve_behind<S: Store>(
 }
 
 /// Lets connections in until `stopped`, and returns with the end of the last of them.
-async fn serve_until(
-    mut brief: Brief,
-    routes: Router,
-    mut stopped: watch::Receiver<bool>,
-) {
+async fn serve_until(mut brief: Brief, routes: Router, mut stopped: watch::Receiver<bool>) {
     let (held, mut all_ended) = mpsc::channel::<Infallible>(1);
     let told = stopped.clone();
     let accepting = async {

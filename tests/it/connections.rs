@@ -317,7 +317,10 @@ async fn headers_over_grpc_take_no_more_than_their_limit() {
     let mut sent = 0;
     let mut kind = 1;
     loop {
-        assert!(sent < 16 * HEADERS_MAX, "{sent} bytes, and it still takes more");
+        assert!(
+            sent < 16 * HEADERS_MAX,
+            "{sent} bytes, and it still takes more"
+        );
         let name = format!("x{sent:07}");
         let value = [b'x'; 4_086];
         // A length of 4,086 as HPACK writes it, with a prefix of seven bits.

@@ -596,13 +596,19 @@ async fn no_value_that_a_stranger_may_write_decides_whether_a_question_is_answer
     client.operates.set_override(order).await.unwrap();
     let mut envoy = Envoy::of(&service).await;
     for value in values_of_strangers() {
-        for key in ["attempt", "caller", "instance", "retry_after"].map(|it| format!("holdoff.{it}")) {
+        for key in
+            ["attempt", "caller", "instance", "retry_after"].map(|it| format!("holdoff.{it}"))
+        {
             let mut asked = reporting("shut");
             asked.entries.extend(descriptor(&[(&key, &value)]).entries);
             assert!(!envoy.passes(&asked).await, "{key} {value:?}");
         }
         // Neither what it makes of a name of its own beside the question.
-        for beside in [named(&value), descriptor(&[("k", &value)]), descriptor(&[("k", "v"), ("holdoff.dependency", &value)])] {
+        for beside in [
+            named(&value),
+            descriptor(&[("k", &value)]),
+            descriptor(&[("k", "v"), ("holdoff.dependency", &value)]),
+        ] {
             let answer = envoy.ask(&[named("shut"), beside]).await;
             assert_eq!(answer.overall_code(), Said::OverLimit, "{value:?}");
         }
@@ -695,7 +701,10 @@ async fn a_stream_that_lasted_longer_than_a_day_counts_as_a_day() {
         ]);
         assert!(envoy.passes(&ended).await, "{took}");
     }
-    assert!(!envoy.passes(&named("d")).await, "slow calls open the breaker");
+    assert!(
+        !envoy.passes(&named("d")).await,
+        "slow calls open the breaker"
+    );
 }
 
 #[tokio::test]

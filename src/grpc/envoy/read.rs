@@ -259,7 +259,9 @@ fn meant<'a>(
         outcome => {
             let code = outcome.map_or(Ok(0), |text| status(field, text))?;
             let permit = permit(field, said.permit)?;
-            let took = said.duration_ms.and_then(|text| counted(text, LATENCY_MAX_MS));
+            let took = said
+                .duration_ms
+                .and_then(|text| counted(text, LATENCY_MAX_MS));
             let short = |value: Option<&'a str>| value.filter(|text| text.len() <= TEXT_MAX);
             let told = outcome::Told {
                 code,
