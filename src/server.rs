@@ -36,7 +36,7 @@ use crate::{
     coordinator::{Coordinator, Parts},
     durable::{Durable, Opened, PermitKey, Start},
     entropy::Entropy,
-    policy::{self, Finding, Source},
+    policy::{self, DEFAULT_NAMESPACE, Finding, Source},
     settings::{ServeSettings, StoreSettings},
     store::{
         MemoryStore, RedisStore, Store,
@@ -351,7 +351,7 @@ async fn until_stopped<S: Store>(
 async fn look_through_audit<S: Store>(coordinator: &Coordinator<S>) {
     match coordinator
         .durable()
-        .audit_verify()
+        .audit_verify(DEFAULT_NAMESPACE)
         .await
         .map(|it| it.broken)
     {

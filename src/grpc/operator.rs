@@ -1,6 +1,7 @@
 //! The RPCs of operators.
 
 mod asked;
+mod audit;
 mod candidates;
 mod checked;
 mod entered;
@@ -258,7 +259,7 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         request: Request<proto::ListAuditRequest>,
     ) -> Answer<proto::ListAuditResponse> {
         let (request, _) = self.enter(request)?;
-        answer(self.audit(&request).await)
+        answer(audit::listed(&self.coordinator, &request).await)
     }
 
     async fn list_policies(
@@ -426,29 +427,6 @@ impl<S: Store> OperatorHandler<S> {
             true => Ok(namespace),
             false => Err(Refusal::UnknownNamespace(namespace.to_owned())),
         }
-    }
-
-    async fn audit(
-        &self,
-        request: &proto::ListAuditRequest,
-    ) -> Result<proto::ListAuditResponse, Refusal> {
-        let namespace = read::namespace(&request.namespace)?;
-        let limit = page_size(request.page_size)?;
-        let after = match request.page_token.as_str() {
-            "" => 0,
-            token => token
-                .parse()
-                .map_err(|_| Refusal::invalid("page_token", "not one that a page gave"))?,
-        };
-        let mut records = self.coordinator.audit(namespace, after, limit + 1).await?;
-        let more = records.len() > limit;
-        records.truncate(limit);
-        let (records, all) = fitting(records.into_iter().map(shown::audit));
-        let last = records.last().filter(|_| more || !all);
-        Ok(proto::ListAuditResponse {
-            next_page_token: last.map_or_else(String::new, |last| last.sequence.to_string()),
-            records,
-        })
     }
 }
 
