@@ -227,6 +227,14 @@ fn open_data(path: Option<&Path>) -> anyhow::Result<Opened> {
     }
 }
 
+/// Whether metrics go to a collector; also where a variable cannot be used, which the start tells.
+pub fn sends_metrics() -> bool {
+    match Switches::read(|name| std::env::var(name).ok()) {
+        Ok(switches) => switches.is_some_and(|it| it.sends_metrics()),
+        Err(_) => true,
+    }
+}
+
 /// To a collector, where the environment names one.
 fn begin_export<S: Store>(metrics: &Arc<Metrics<S>>) -> anyhow::Result<()> {
     let Some(switches) = Switches::read(|name| std::env::var(name).ok())? else {
