@@ -28,7 +28,7 @@ use std::{
 use tokio::sync::oneshot;
 
 pub use self::{
-    audit::{AuditEntry, AuditHead, AuditRecord, AuditVerdict, ChainBreak, ChainHash},
+    audit::{AuditEntry, AuditHead, AuditLink, AuditRecord, AuditVerdict, ChainBreak, ChainHash},
     boot::{EPOCHS_OF_A_RUN, Restored, Start},
     directory::OpenError,
     record::{
@@ -198,7 +198,7 @@ impl Durable {
         namespace: Option<&str>,
         after: u64,
         limit: usize,
-    ) -> Result<Vec<AuditRecord>, DurableError> {
+    ) -> Result<Vec<AuditLink>, DurableError> {
         match &self.store {
             Store::Directory { shared, .. } => {
                 let namespace = namespace.map(str::to_owned);
@@ -211,14 +211,21 @@ impl Durable {
         }
     }
 
-    /// Walks the whole audit log and says where its chain breaks, if it does.
+    /// Walks the whole audit log and says where its chain breaks, if it does; the records of
+    /// `namespace` are counted besides.
     ///
     /// # Errors
     /// As for [`Self::audit_page`]; a broken chain is an answer, not an error.
-    pub async fn audit_verify(&self) -> Result<AuditVerdict, DurableError> {
+    pub async fn audit_verify(&self, namespace: &str) -> Result<AuditVerdict, DurableError> {
         match &self.store {
-            Store::Directory { shared, .. } => read(shared, log::verify).await,
-            Store::Memory(memory) => Ok(memory.verify()),
+            Store::Directory { shared, .. } => {
+                let namespace = namespace.to_owned();
+                read(shared, move |transaction| {
+                    log::verify(transaction, &namespace)
+                })
+                .await
+            }
+            Store::Memory(memory) => Ok(memory.verify(namespace)),
         }
     }
 

@@ -42,7 +42,7 @@ pub use duration::written as as_written;
 pub use explain::{Change, EntryView, Explained, diff, to_yaml};
 pub use feasibility::{CODES, attempts_that_fit, check, check_while};
 pub use finding::{Finding, Proposed, Severity};
-pub use name::{ALLOWED as NAMES_ALLOWED, is_name};
+pub use name::{ALLOWED as NAMES_ALLOWED, NAME_MAX_BYTES, is_name};
 pub use schedule::{feasible, worst_case};
 pub use schema::schema;
 pub use set::{DEFAULT_NAMESPACE, ItemOrigin, Named, NamespacePolicy, Overlay, PolicySet, Source};

@@ -36,7 +36,7 @@ use crate::{
     coordinator::{Coordinator, Parts},
     durable::{Durable, Opened, PermitKey, Start},
     entropy::Entropy,
-    policy::{self, Finding, Source},
+    policy::{self, DEFAULT_NAMESPACE, Finding, Source},
     settings::{ServeSettings, StoreSettings},
     store::{
         MemoryStore, RedisStore, Store,
@@ -227,6 +227,14 @@ fn open_data(path: Option<&Path>) -> anyhow::Result<Opened> {
     }
 }
 
+/// Whether metrics go to a collector; also where a variable cannot be used, which the start tells.
+pub fn sends_metrics() -> bool {
+    match Switches::read(|name| std::env::var(name).ok()) {
+        Ok(switches) => switches.is_some_and(|it| it.sends_metrics()),
+        Err(_) => true,
+    }
+}
+
 /// To a collector, where the environment names one.
 fn begin_export<S: Store>(metrics: &Arc<Metrics<S>>) -> anyhow::Result<()> {
     let Some(switches) = Switches::read(|name| std::env::var(name).ok())? else {
@@ -351,7 +359,7 @@ async fn until_stopped<S: Store>(
 async fn look_through_audit<S: Store>(coordinator: &Coordinator<S>) {
     match coordinator
         .durable()
-        .audit_verify()
+        .audit_verify(DEFAULT_NAMESPACE)
         .await
         .map(|it| it.broken)
     {

@@ -30,9 +30,26 @@ namespaces:
       shaky:
         breaker: {detect: window, window: 10, min_calls: 5, open_for: 3s, spread: 0s, probe_successes: 1}
         ramp: {start: 1}
+      shaky-too: {breaker: {detect: window, window: 10, min_calls: 5, open_for: 60s, spread: 0s}}
       shared-key: {pushback: {scope: dependency, spread: 0s}}
       retried: {budget: {ratio: 0, floor_per_second: 0}, breaker: {mode: off}}
 """
+
+
+# Where docs/envoy.md says that its part for the edge belongs.
+ROUTES = "                route_config:\n"
+PAGE = HERE.parent.parent / "docs" / "envoy.md"
+
+
+def part_for_the_edge():
+    """The one of the page that drops a header, as far in as the example wants it."""
+    parts = PAGE.read_text().split("```")
+    (part,) = [part for part in parts if "early_header_mutation_extensions" in part]
+    lines = part.removeprefix("yaml\n").splitlines()
+    return "".join(f"{' ' * 16}{line}\n" for line in lines)
+
+
+EDGE = part_for_the_edge()
 
 
 class Upstream:
@@ -198,10 +215,13 @@ class Answer:
         return f"{self.status} {self.headers} {self.body!r}"
 
 
-def get(port, path="/200", dependency=None):
+def get(port, path="/200", dependency=None, **headers):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    if dependency:
+        headers["x-dependency"] = dependency
     with contextlib.closing(connection):
-        connection.request("GET", path, headers={"x-dependency": dependency} if dependency else {})
+        connection.request("GET", path, headers=headers)
         return Answer(connection.getresponse())
 
 
@@ -379,6 +399,33 @@ def retries_of_an_envoy_ask_the_budget(world, sidecar_port):
     assert world.upstream.seen == seen + 1, "the upstream was asked again"
 
 
+def no_header_of_a_stranger_lets_a_call_through(world, open_port):
+    assert world.ask_holdoff("open", "shut", "--reason", "test").returncode == 0
+    seen = world.upstream.seen
+    for attempt in ("", "-", "abc", "0", "-1", "2", "2, 2", "1000001", "1" * 201, "x" * 9000):
+        answer = get(open_port, dependency="shut", x_envoy_attempt_count=attempt)
+        assert (answer.status, answer.reason) == (429, "FORCED_OPEN"), (attempt, answer)
+    assert world.upstream.seen == seen, "the upstream was asked"
+
+
+def an_odd_retry_after_takes_nothing_from_the_outcome(world, open_port):
+    for _ in range(5):
+        answer = get(open_port, "/503/" + "9" * 300, "shaky-too")
+        assert (answer.status, answer.reason) == (503, None), answer
+
+    def refused():
+        answer = get(open_port, dependency="shaky-too")
+        return answer if answer.reason else None
+
+    assert wait_for("the breaker opens", refused, 5).reason == "BREAKER_OPEN"
+
+
+def at_the_edge_the_count_of_a_stranger_is_dropped(edge_port):
+    for _ in range(3):
+        answer = get(edge_port, dependency="retried", x_envoy_attempt_count="2")
+        assert (answer.status, answer.reason) == (200, None), answer
+
+
 def without_holdoff_envoy_does_what_it_was_told(world, open_port, closed_port):
     world.holdoff.send_signal(signal.SIGSTOP)
     assert get(open_port, dependency="limited").status == 200
@@ -455,6 +502,7 @@ def main():
                 "{code: TooManyRequests}": "{code: ServiceUnavailable}",
             },
         )
+        edge_port = world.example("edge", **{ROUTES: EDGE + ROUTES})
         sidecar_port = world.sidecar(open_port)
         faulty = Faulty(world.holdoff_port)
         on_the_way = {
@@ -474,6 +522,9 @@ def main():
         a_retry_after_of_the_upstream_holds_everybody(world, open_port, closed_port)
         an_operator_is_obeyed(world, open_port)
         retries_of_an_envoy_ask_the_budget(world, sidecar_port)
+        no_header_of_a_stranger_lets_a_call_through(world, open_port)
+        an_odd_retry_after_takes_nothing_from_the_outcome(world, open_port)
+        at_the_edge_the_count_of_a_stranger_is_dropped(edge_port)
         a_fault_on_the_way_is_no_decision(world, faulty, *faulty_ports)
         without_holdoff_envoy_does_what_it_was_told(world, open_port, closed_port)
         a_restarted_holdoff_decides_again(world, open_port)

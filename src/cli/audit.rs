@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use clap::{Args, Subcommand};
-use holdoff_client::proto::{AuditRecord, ListAuditRequest, ListAuditResponse};
+use holdoff_client::proto::{AuditChain, AuditRecord, ListAuditRequest, ListAuditResponse};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -16,6 +16,7 @@ use super::{
     output::{self, Format, Ink, Tone},
     policy::DEFAULTS,
 };
+use crate::policy::DEFAULT_NAMESPACE;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +24,7 @@ Examples:
   holdoff audit list --all --output json
   holdoff audit verify
 
-Exit codes: 0 shown, or whole; 1 the record is not whole; 2 wrong use, 3 service unreachable.";
+Exit codes: 0 shown, or whole; 1 not whole, or not all could be checked; 2 wrong use, 3 service unreachable.";
 
 /// Who did what.
 #[derive(Debug, Args)]
@@ -38,7 +39,7 @@ enum AuditCommand {
     /// Show the records, oldest first
     #[command(after_help = EXAMPLES)]
     List(ListArgs),
-    /// Check that no record was changed or moved, by their chain of hashes
+    /// Check that no record was changed, moved, removed or added, by their chain of hashes
     #[command(after_help = EXAMPLES)]
     Verify,
 }
@@ -56,7 +57,7 @@ pub async fn run(context: &Context, args: AuditArgs) -> Result<Exit, Failure> {
     let connection = Connection::open(&context.server).await?;
     match args.command {
         AuditCommand::List(args) => {
-            let page = read(context, &connection, args.all).await?;
+            let page = read(context, &connection, Reading::List { all: args.all }).await?;
             output::print(&match context.format {
                 Format::Json => output::json("ListAuditResponse", &page),
                 Format::Table => list(context.ink, &page),
@@ -64,8 +65,12 @@ pub async fn run(context: &Context, args: AuditArgs) -> Result<Exit, Failure> {
             Ok(Exit::Done)
         }
         AuditCommand::Verify => {
-            let page = read(context, &connection, true).await?;
-            let verdict = verify(&page.records);
+            let page = read(context, &connection, Reading::Verify).await?;
+            let namespace = match context.namespace.as_str() {
+                "" => DEFAULT_NAMESPACE,
+                named => named,
+            };
+            let verdict = verify(namespace, &page);
             output::print(&match context.format {
                 Format::Json => output::pretty(&verdict),
                 Format::Table => verified(&verdict),
@@ -75,22 +80,36 @@ pub async fn run(context: &Context, args: AuditArgs) -> Result<Exit, Failure> {
     }
 }
 
+/// What is read.
+#[derive(Clone, Copy)]
+enum Reading {
+    List { all: bool },
+    Verify,
+}
+
 async fn read(
     context: &Context,
     connection: &Connection,
-    all: bool,
+    reading: Reading,
 ) -> Result<ListAuditResponse, Failure> {
     let mut page = ListAuditResponse::default();
+    let all = match reading {
+        Reading::List { all } => all,
+        Reading::Verify => true,
+    };
     loop {
         let request = bounded(ListAuditRequest {
             namespace: context.namespace.clone(),
             page_size: if all { 1_000 } else { 100 },
+            // Once, before all pages: what is written while they are read is after its head.
+            verify: matches!(reading, Reading::Verify) && page.next_page_token.is_empty(),
             page_token: std::mem::take(&mut page.next_page_token),
         });
         let next = connection
             .answer(connection.operator().list_audit(request))
             .await?;
         page.records.extend(next.records);
+        page.chain = page.chain.or(next.chain);
         page.next_page_token = next.next_page_token;
         if !all || page.next_page_token.is_empty() {
             return Ok(page);
@@ -146,69 +165,96 @@ fn one_line(detail: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Verdict {
     pub whole: bool,
-    pub records: usize,
-    /// Records whose hash was computed again and holds.
-    pub checked: usize,
-    /// Records after one that is not in this list: of another namespace, or too old to be
-    /// kept. Their hash covers what cannot be seen here.
-    pub unchecked: usize,
-    /// The first thing that is wrong.
+    /// The first thing that is wrong, or that could not be checked.
     pub problem: Option<String>,
-    /// The newest record: keep both elsewhere, and a later list can be held against them.
-    pub last_sequence: u64,
-    pub last_hash: Option<String>,
+    /// Records of all namespaces that the service itself found to hold.
+    pub log_records: u64,
+    pub namespace: String,
+    /// Records of this namespace.
+    pub records: usize,
+    /// Those of them whose hash was computed again here, and holds.
+    pub checked: usize,
+    /// The newest record of all: keep both elsewhere, and a later log can be held against them.
+    pub head_sequence: u64,
+    pub head_hash: String,
 }
 
-/// Follows the chain of hashes, and does so here rather than let the service vouch for
-/// itself.
-pub fn verify(records: &[AuditRecord]) -> Verdict {
+/// Holds the records of a namespace against what they follow, here rather than let the service vouch
+/// for itself, and against the service's own walk along the whole log, which alone sees what is
+/// missing and what other namespaces have.
+pub fn verify(namespace: &str, page: &ListAuditResponse) -> Verdict {
+    let records = &page.records;
+    let chain = page.chain.clone().unwrap_or_default();
     let mut verdict = Verdict {
-        whole: true,
+        whole: false,
+        problem: None,
+        log_records: chain.intact,
+        namespace: escape(namespace).into_owned(),
         records: records.len(),
         checked: 0,
-        unchecked: 0,
-        problem: None,
-        last_sequence: records.last().map_or(0, |record| record.sequence),
-        last_hash: records
-            .last()
-            .map(|record| escape(&record.hash).into_owned()),
+        head_sequence: chain.head_sequence,
+        head_hash: escape(&chain.head_hash).into_owned(),
     };
-    let mut before: (u64, String) = (0, "00".repeat(32));
-    for record in records {
-        match follows(&before, record) {
-            Ok(true) => verdict.checked += 1,
-            Ok(false) => verdict.unchecked += 1,
-            Err(problem) => {
-                verdict.whole = false;
-                verdict.problem = Some(problem);
-                break;
-            }
-        }
-        before = (record.sequence, record.hash.clone());
-    }
+    verdict.problem = match &page.chain {
+        None => Some("the service does not look through its log; it is too old".to_owned()),
+        Some(chain) if !chain.broken.is_empty() => Some(escape(&chain.broken).into_owned()),
+        Some(chain) => recompute(records, &mut verdict.checked)
+            .and_then(|()| ends_as(chain, records))
+            .err(),
+    };
+    verdict.whole = verdict.problem.is_none();
     verdict
 }
 
-/// Whether the record could be held against the one before it.
-fn follows(before: &(u64, String), record: &AuditRecord) -> Result<bool, String> {
-    let number = record.sequence;
-    if number <= before.0 {
-        return Err(format!("record {number} comes after record {}", before.0));
+fn recompute(records: &[AuditRecord], checked: &mut usize) -> Result<(), String> {
+    let mut last: Option<&AuditRecord> = None;
+    for record in records {
+        let number = record.sequence;
+        let after = last.map_or(0, |last| last.sequence);
+        if number <= after {
+            return Err(format!("record {number} comes after record {after}"));
+        }
+        if record.hash.len() != 64 || hex::read(&record.hash).is_none() {
+            return Err(format!("record {number}: its hash is no SHA-256"));
+        }
+        let before = match hex::read(&record.hash_before) {
+            Some(before) if before.len() == 32 => before,
+            Some(_) | None => {
+                return Err(format!(
+                    "record {number} could not be checked: what it follows was not told"
+                ));
+            }
+        };
+        let follows = match last {
+            Some(last) if last.sequence + 1 == number => last.hash == record.hash_before,
+            None if number == 1 => before == [0; 32],
+            Some(_) | None => true,
+        };
+        if !follows || chained(&before, record) != record.hash {
+            return Err(format!(
+                "record {number} is not what was written, or does not follow the one before it"
+            ));
+        }
+        *checked += 1;
+        last = Some(record);
     }
-    if record.hash.len() != 64 || hex::read(&record.hash).is_none() {
-        return Err(format!("record {number}: its hash is no SHA-256"));
+    Ok(())
+}
+
+/// Records after the head were written since it was told.
+fn ends_as(chain: &AuditChain, records: &[AuditRecord]) -> Result<(), String> {
+    let head = chain.head_sequence;
+    let known = records.iter().filter(|record| record.sequence <= head);
+    let (known, all) = (known.count() as u64, chain.intact_of_namespace);
+    if known != all {
+        return Err(format!("{known} of {all} records are listed"));
     }
-    if number != before.0 + 1 {
-        return Ok(false);
+    match records.iter().find(|record| record.sequence == head) {
+        Some(record) if record.hash != chain.head_hash => Err(format!(
+            "record {head} is not the one that the log ends with"
+        )),
+        Some(_) | None => Ok(()),
     }
-    let expected = hex::read(&before.1).map(|before| chained(&before, record));
-    if expected.as_deref() == Some(record.hash.as_str()) {
-        return Ok(true);
-    }
-    Err(format!(
-        "record {number} is not what was written, or does not follow record {}",
-        before.0
-    ))
 }
 
 /// The hash of a record after the hash before it; see `durable` for the formula.
@@ -248,21 +294,21 @@ pub fn verified(verdict: &Verdict) -> String {
     if let Some(problem) = &verdict.problem {
         return format!("Not whole: {problem}.\n");
     }
+    let Verdict {
+        log_records,
+        records,
+        namespace,
+        head_sequence,
+        head_hash,
+        ..
+    } = verdict;
     let mut text = format!(
-        "Whole: {} records, {} of them held",
-        verdict.records, verdict.checked
+        "Whole: {log_records} records of all namespaces, by the service; {records} of {namespace}, \
+         computed again here.\n"
     );
-    text.push_str(" against the one before.\n");
-    if verdict.unchecked > 0 {
-        let n = verdict.unchecked;
+    if *head_sequence > 0 {
         text.push_str(&format!(
-            "{n} come after a record of another namespace, or one too old to be kept.\n"
-        ));
-    }
-    if let Some(hash) = &verdict.last_hash {
-        text.push_str(&format!(
-            "The newest is record {}: {hash}\n",
-            verdict.last_sequence
+            "The newest is record {head_sequence}: {head_hash}\n"
         ));
     }
     text
@@ -285,6 +331,7 @@ mod tests {
             dependency: "payments".into(),
             detail: "forced open: INC-421".into(),
             hash: "ab".repeat(32),
+            hash_before: "00".repeat(32),
         }
     }
 
@@ -292,7 +339,7 @@ mod tests {
     fn the_table_says_who_did_what() {
         let page = ListAuditResponse {
             records: vec![record(1)],
-            next_page_token: String::new(),
+            ..ListAuditResponse::default()
         };
         assert_eq!(
             list(Ink::Plain, &page),
@@ -313,7 +360,7 @@ NO  TIME                  WHO    ACTION       ON        DETAIL
         };
         let page = ListAuditResponse {
             records: vec![put],
-            next_page_token: String::new(),
+            ..ListAuditResponse::default()
         };
         let text = list(Ink::Plain, &page);
         assert!(
@@ -322,91 +369,160 @@ NO  TIME                  WHO    ACTION       ON        DETAIL
         );
     }
 
-    /// As a service would send what it recorded.
-    async fn recorded(details: &[&str]) -> Vec<AuditRecord> {
+    /// As a service would send what it recorded, each record of the next of two namespaces.
+    async fn recorded(details: &[&str]) -> ListAuditResponse {
         use crate::durable::{AuditEntry, Change, Durable, PermitKey, Start};
         let opened = Durable::in_memory(Start {
             wall_now: std::time::UNIX_EPOCH,
             fresh_permit_key: PermitKey([0; 16]),
         });
-        let mut records = Vec::new();
-        for detail in details {
+        for (index, detail) in details.iter().enumerate() {
             let entry = AuditEntry {
                 time: std::time::UNIX_EPOCH + std::time::Duration::from_millis(1_796_066_143_250),
                 owner: "alice".into(),
                 action: "SetOverride".into(),
-                namespace: "default".into(),
+                namespace: ["default", "shop"][index % 2].into(),
                 dependency: "payments".into(),
                 detail: (*detail).to_owned(),
             };
-            let stored = opened
-                .durable
-                .commit(Change::RecordOnly, entry)
-                .await
-                .unwrap();
-            records.push(AuditRecord {
-                sequence: stored.sequence,
-                time: Some(prost_types::Timestamp {
-                    seconds: i64::try_from(stored.time_ms / 1_000).unwrap(),
-                    nanos: i32::try_from(stored.time_ms % 1_000).unwrap() * 1_000_000,
-                }),
-                detail: stored.detail.clone(),
-                hash: stored.hash.to_string(),
-                ..record(1)
-            });
+            let committed = opened.durable.commit(Change::RecordOnly, entry);
+            committed.await.unwrap();
         }
-        records
+        let links = opened.durable.audit_page(Some("default"), 0, 100).await;
+        let chain = opened.durable.audit_verify("default").await.unwrap();
+        ListAuditResponse {
+            records: links.unwrap().into_iter().map(sent).collect(),
+            chain: Some(AuditChain {
+                intact: chain.intact,
+                intact_of_namespace: chain.intact_of_namespace,
+                head_sequence: chain.head.sequence,
+                head_hash: chain.head.hash.to_string(),
+                broken: String::new(),
+            }),
+            next_page_token: String::new(),
+        }
+    }
+
+    fn sent(link: crate::durable::AuditLink) -> AuditRecord {
+        let stored = link.record;
+        AuditRecord {
+            sequence: stored.sequence,
+            time: Some(prost_types::Timestamp {
+                seconds: i64::try_from(stored.time_ms / 1_000).unwrap(),
+                nanos: i32::try_from(stored.time_ms % 1_000).unwrap() * 1_000_000,
+            }),
+            owner: stored.owner,
+            action: stored.action,
+            namespace: stored.namespace,
+            dependency: stored.dependency,
+            detail: stored.detail,
+            hash: stored.hash.to_string(),
+            hash_before: link.before.unwrap().to_string(),
+        }
     }
 
     #[tokio::test]
-    async fn what_the_service_recorded_is_whole() {
-        let records = recorded(&["one", "two", "three"]).await;
-        let verdict = verify(&records);
-        assert_eq!(
-            (verdict.whole, verdict.checked, verdict.unchecked),
-            (true, 3, 0)
-        );
+    async fn what_the_service_recorded_is_whole_also_among_records_of_others() {
+        let page = recorded(&["one", "theirs", "two", "theirs", "three"]).await;
+        let verdict = verify("default", &page);
+        assert_eq!((verdict.whole, verdict.checked), (true, 3), "{verdict:?}");
         let text = verified(&verdict);
         assert!(
             text.starts_with(
-                "Whole: 3 records, 3 of them held against the one before.\nThe newest is record 3: "
+                "Whole: 5 records of all namespaces, by the service; 3 of default, computed again \
+                 here.\nThe newest is record 5: "
             ),
             "{text}"
         );
+        let none = verified(&verify("default", &recorded(&[]).await));
+        assert!(none.starts_with("Whole: 0 records") && !none.contains("newest"));
     }
 
     #[tokio::test]
-    async fn a_changed_removed_or_moved_record_is_found() {
-        let records = recorded(&["one", "two", "three"]).await;
-        let mut changed = records.clone();
-        changed[1].detail.push('!');
-        let text = verified(&verify(&changed));
+    async fn any_field_that_was_changed_of_any_record_is_found_also_among_records_of_others() {
+        let page = recorded(&["one", "theirs", "two", "theirs", "three"]).await;
+        let changes: [fn(&mut AuditRecord); 9] = [
+            |it| it.sequence += 1,
+            |it| it.time.as_mut().unwrap().nanos += 1_000_000,
+            |it| it.owner.push('!'),
+            |it| it.action.push('!'),
+            |it| it.namespace.push('!'),
+            |it| it.dependency.push('!'),
+            |it| it.detail.push('!'),
+            |it| it.hash = "ab".repeat(32),
+            |it| it.hash_before = "cd".repeat(32),
+        ];
+        for index in 0..page.records.len() {
+            for (which, change) in changes.iter().enumerate() {
+                let mut changed = page.clone();
+                change(&mut changed.records[index]);
+                let verdict = verify("default", &changed);
+                assert!(!verdict.whole, "field {which} of {index}: {verdict:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn any_record_that_is_gone_moved_or_there_twice_is_found() {
+        let page = recorded(&["one", "theirs", "two", "theirs", "three"]).await;
+        for index in 0..3 {
+            let mut gone = page.clone();
+            gone.records.remove(index);
+            let text = verified(&verify("default", &gone));
+            assert_eq!(text, "Not whole: 2 of 3 records are listed.\n");
+            let mut twice = page.clone();
+            twice.records.insert(index, page.records[index].clone());
+            assert!(!verify("default", &twice).whole);
+            let mut moved = page.clone();
+            moved.records.swap(index, (index + 1) % 3);
+            assert!(!verify("default", &moved).whole);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_not_checked_is_not_whole() {
+        let page = recorded(&["one", "theirs", "two"]).await;
+        let old = ListAuditResponse {
+            chain: None,
+            ..page.clone()
+        };
+        assert!(!verify("default", &old).whole);
+        let mut untold = page.clone();
+        untold.records[1].hash_before.clear();
+        let verdict = verify("default", &untold);
+        assert_eq!((verdict.whole, verdict.checked), (false, 1));
+        let mut broken = page.clone();
+        broken.chain.as_mut().unwrap().broken = "record 2 is missing".into();
         assert_eq!(
-            text,
-            "Not whole: record 2 is not what was written, or does not follow record 1.\n"
+            verified(&verify("default", &broken)),
+            "Not whole: record 2 is missing.\n"
         );
-        let mut moved = records.clone();
-        moved.swap(1, 2);
-        assert!(!verify(&moved).whole);
-        let mut removed = records;
-        removed.remove(1);
-        let verdict = verify(&removed);
-        assert_eq!(
-            (verdict.whole, verdict.unchecked),
-            (true, 1),
-            "it may be another namespace's"
-        );
-        assert!(verified(&verdict).contains("1 come after a record of another namespace"));
+        let mut other_end = page.clone();
+        other_end.chain.as_mut().unwrap().head_hash = "ab".repeat(32);
+        assert!(!verify("default", &other_end).whole);
+    }
+
+    /// What is written while the pages are read is no fault.
+    #[tokio::test]
+    async fn a_record_after_the_head_is_a_new_one() {
+        let mut page = recorded(&["one", "theirs", "two"]).await;
+        let before = recorded(&["one"]).await;
+        page.chain = before.chain;
+        assert!(verify("default", &page).whole);
     }
 
     #[test]
     fn a_hash_that_is_none_is_not_whole() {
-        let cut = AuditRecord {
-            hash: "ab".into(),
-            ..record(1)
+        let cut = ListAuditResponse {
+            records: vec![AuditRecord {
+                hash: "ab".into(),
+                ..record(1)
+            }],
+            chain: Some(AuditChain::default()),
+            ..ListAuditResponse::default()
         };
         assert_eq!(
-            verified(&verify(&[cut])),
+            verified(&verify("default", &cut)),
             "Not whole: record 1: its hash is no SHA-256.\n"
         );
     }

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     recording::{FILE_MIN, RecordingSettings},
+    server,
     settings::{
         ClientCertificates, ConnectionSettings, Decisions, Limits, LogFormat, MetricsDependencies,
         ServeSettings, StoreSettings, TlsSettings,
@@ -152,9 +153,10 @@ pub struct ServeArgs {
     /// How log lines look
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
-    /// Which dependencies have metrics of their own: `off`, `top-N` (the N most in trouble), `all`
-    #[arg(long, value_name = "off|top-N|all", default_value = "top-50", value_parser = metrics_dependencies)]
-    metrics_dependencies: MetricsDependencies,
+    /// Which dependencies have metrics of their own: `off`, `top-N` (the N most in trouble), `all`;
+    /// `top-50` unless said
+    #[arg(long, value_name = "off|top-N|all", value_parser = metrics_dependencies)]
+    metrics_dependencies: Option<MetricsDependencies>,
 }
 
 /// For how long, or for ever.
@@ -195,7 +197,7 @@ pub fn run(args: ServeArgs) -> Result<Exit, Failure> {
 /// [`Failure::Usage`] for an address that others can reach, without `--insecure`.
 pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
     check_secrecy(&args.store, std::env::args())?;
-    needs::check(&args)?;
+    needs::check(&args, server::sends_metrics())?;
     let defaults = ServeSettings::default();
     let http = match args.http {
         Http::Off => None,
@@ -262,7 +264,7 @@ pub fn settings(args: ServeArgs) -> Result<ServeSettings, Failure> {
         workers: args.workers.unwrap_or(defaults.workers),
         drain: args.drain,
         log_format: args.log_format,
-        metrics_dependencies: args.metrics_dependencies,
+        metrics_dependencies: args.metrics_dependencies.unwrap_or_default(),
     })
 }
 

@@ -404,6 +404,11 @@ fn a_flag_of_serve_that_would_do_nothing_is_refused_with_its_value_and_what_it_n
             "--http HOST:PORT",
         ),
         (
+            "--http off --metrics-dependencies top-7",
+            "--metrics-dependencies top-7: ",
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+        ),
+        (
             "--max-sessions-per-principal 7",
             "--max-sessions-per-principal 7: ",
             "--access FILE",
@@ -429,6 +434,7 @@ fn a_flag_of_serve_that_would_do_nothing_is_refused_with_its_value_and_what_it_n
         "--tls-cert c --tls-key k --tls-client-ca a --max-sessions-per-principal 7",
         "--access a --max-sessions-per-principal 7",
         "--http-host a",
+        "--metrics-dependencies all",
     ] {
         assert!(settings(&format!("holdoff serve {line}")).is_ok(), "{line}");
     }

@@ -16,7 +16,9 @@ use super::{
     policies::InForce,
 };
 use crate::{
-    durable::{self, AuditEntry, AuditRecord, Change, DurableError, StoredPolicy, TimeLeft},
+    durable::{
+        self, AuditEntry, AuditLink, AuditVerdict, Change, DurableError, StoredPolicy, TimeLeft,
+    },
     permit::DependencyId,
     policy::{EntryView, Explained, Finding, Overlay, watch::Reading},
     store::{Slot, Store, StoreError, by_store},
@@ -301,11 +303,19 @@ impl<S: Store> Coordinator<S> {
         namespace: &str,
         after: u64,
         limit: usize,
-    ) -> Result<Vec<AuditRecord>, Refusal> {
+    ) -> Result<Vec<AuditLink>, Refusal> {
         Ok(self
             .durable
             .audit_page(Some(namespace), after, limit)
             .await?)
+    }
+
+    /// Whether the audit log, of all namespaces, is whole.
+    ///
+    /// # Errors
+    /// Where the data directory cannot be read.
+    pub async fn audit_chain(&self, namespace: &str) -> Result<AuditVerdict, Refusal> {
+        Ok(self.durable.audit_verify(namespace).await?)
     }
 
     /// Two orders for one dependency must come into force in the order in which they are

@@ -34,8 +34,11 @@ use crate::{
 const OWNER_MAX: usize = 200;
 const REASON_MAX: usize = 1_000;
 const FOR_MIN: Duration = Duration::from_secs(1);
-/// Longer is only possible until it is released, and that must be typed.
-const FOR_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// Longer must be typed, as what lasts until it is released.
+const FOR_UNTYPED_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// What the command line may order, so that it can be brought back too.
+const FOR_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
+const FOR_ALLOWED: &str = "1000 to 31536000000";
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -226,12 +229,12 @@ impl Order {
                 let span = Duration::from_millis(millis);
                 match (FOR_MIN..=FOR_MAX).contains(&span) {
                     true => Ok(Some(span.into())),
-                    false => Err(bad("lasts.for_ms", &millis.to_string(), "1000 to 86400000")),
+                    false => Err(bad("lasts.for_ms", &millis.to_string(), FOR_ALLOWED)),
                 }
             }
             (Action::Open | Action::Close, None) => {
-                let allowed = "{\"for_ms\": 1000 to 86400000} or \"until_released\"";
-                Err(bad("lasts", "nothing", allowed))
+                let allowed = format!("{{\"for_ms\": {FOR_ALLOWED}}} or \"until_released\"");
+                Err(bad("lasts", "nothing", &allowed))
             }
             (Action::Release | Action::Reset | Action::ClearHold, None) => Ok(None),
             (Action::Release | Action::Reset | Action::ClearHold, Some(_)) => {
@@ -241,7 +244,11 @@ impl Order {
     }
 
     fn must_be_typed(&self) -> bool {
-        self.lasts == Some(Lasts::UntilReleased)
+        match self.lasts {
+            Some(Lasts::UntilReleased) => true,
+            Some(Lasts::ForMs(millis)) => Duration::from_millis(millis) > FOR_UNTYPED_MAX,
+            None => false,
+        }
     }
 
     fn applies_to(&self, shown: &Shown) -> Result<(), Refused> {

@@ -45,6 +45,14 @@ pub struct AuditRecord {
     pub hash: ChainHash,
 }
 
+/// A record, and what it follows: with it anybody can compute its hash again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditLink {
+    pub record: AuditRecord,
+    /// The hash of the record before it; `None`: that one cannot be read.
+    pub before: Option<ChainHash>,
+}
+
 /// SHA-256, written in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ChainHash(pub [u8; 32]);
@@ -61,6 +69,8 @@ pub struct AuditHead {
 pub struct AuditVerdict {
     /// Records that hold, from the oldest kept.
     pub intact: u64,
+    /// Those of the namespace that was asked about.
+    pub intact_of_namespace: u64,
     pub head: AuditHead,
     pub broken: Option<ChainBreak>,
 }
@@ -135,18 +145,23 @@ impl AuditRecord {
 
 /// A walk along the chain, record by record, so that the log is never in memory as a whole.
 #[derive(Debug)]
-pub(super) struct Walk {
+pub(super) struct Walk<'a> {
     at: AuditHead,
     intact: u64,
+    /// Whose records are counted besides.
+    namespace: &'a str,
+    intact_of_namespace: u64,
     end: AuditHead,
 }
 
-impl Walk {
+impl<'a> Walk<'a> {
     /// From the record after `start` to the acknowledged `end`.
-    pub fn new(start: AuditHead, end: AuditHead) -> Self {
+    pub fn new(start: AuditHead, end: AuditHead, namespace: &'a str) -> Self {
         Self {
             at: start,
             intact: 0,
+            namespace,
+            intact_of_namespace: 0,
             end,
         }
     }
@@ -170,7 +185,10 @@ impl Walk {
             record.sequence == sequence && record.hash == record.computed_hash(&self.at.hash)
         });
         match record {
-            Some(record) if holds => self.at = record.head(),
+            Some(record) if holds => {
+                self.at = record.head();
+                self.intact_of_namespace += u64::from(record.namespace == self.namespace);
+            }
             Some(_) | None => return Err(ChainBreak::Changed { sequence }),
         }
         self.intact += 1;
@@ -191,6 +209,7 @@ impl Walk {
         });
         AuditVerdict {
             intact: self.intact,
+            intact_of_namespace: self.intact_of_namespace,
             head: self.end,
             broken,
         }

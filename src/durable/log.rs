@@ -1,9 +1,9 @@
 //! Reading the audit log: a page of a namespace, and the walk along the whole chain.
 
-use redb::ReadTransaction;
+use redb::{ReadOnlyTable, ReadTransaction};
 
 use super::{
-    audit::{AuditHead, AuditRecord, AuditVerdict, Walk},
+    audit::{AuditHead, AuditLink, AuditRecord, AuditVerdict, ChainHash, Walk},
     datafile::{AUDIT, AUDIT_OF, Fault, META, meta, unseal},
 };
 
@@ -13,7 +13,7 @@ pub(super) fn page(
     namespace: Option<&str>,
     after: u64,
     limit: usize,
-) -> Result<Vec<AuditRecord>, Fault> {
+) -> Result<Vec<AuditLink>, Fault> {
     let Some(first) = after.checked_add(1) else {
         return Ok(Vec::new());
     };
@@ -23,7 +23,7 @@ pub(super) fn page(
             .range(first..)?
             .take(limit)
             .map(|entry| entry.map_err(Fault::from))
-            .map(|entry| entry.and_then(|(key, sealed)| record(key.value(), sealed.value())))
+            .map(|entry| entry.and_then(|(key, sealed)| link(&log, key.value(), sealed.value())))
             .collect();
     };
     let index = transaction.open_table(AUDIT_OF)?;
@@ -36,17 +36,21 @@ pub(super) fn page(
         let sealed = log
             .get(sequence)?
             .ok_or_else(|| Fault::damaged("audit", sequence))?;
-        records.push(record(sequence, sealed.value())?);
+        records.push(link(&log, sequence, sealed.value())?);
     }
     Ok(records)
 }
 
 /// Walks the whole chain up to the head that the last write left.
-pub(super) fn verify(transaction: &ReadTransaction) -> Result<AuditVerdict, Fault> {
+/// Counts those of `namespace` besides.
+pub(super) fn verify(
+    transaction: &ReadTransaction,
+    namespace: &str,
+) -> Result<AuditVerdict, Fault> {
     let end: AuditHead = meta(&transaction.open_table(META)?, "audit_head")?
         .ok_or_else(|| Fault::damaged("meta", "audit_head"))?;
     let log = transaction.open_table(AUDIT)?;
-    let mut walk = Walk::new(AuditHead::EMPTY, end);
+    let mut walk = Walk::new(AuditHead::EMPTY, end, namespace);
     for entry in log.range::<u64>(..)? {
         let (key, sealed) = entry?;
         let read = record(key.value(), sealed.value()).ok();
@@ -56,6 +60,25 @@ pub(super) fn verify(transaction: &ReadTransaction) -> Result<AuditVerdict, Faul
         }
     }
     Ok(walk.finish(Ok(())))
+}
+
+fn link(log: &ReadOnlyTable<u64, &[u8]>, sequence: u64, sealed: &[u8]) -> Result<AuditLink, Fault> {
+    Ok(AuditLink {
+        record: record(sequence, sealed)?,
+        before: hash_before(log, sequence)?,
+    })
+}
+
+/// `None` where the record before it is missing or damaged, which the walk tells.
+fn hash_before(log: &ReadOnlyTable<u64, &[u8]>, sequence: u64) -> Result<Option<ChainHash>, Fault> {
+    let before = match sequence.checked_sub(1) {
+        Some(0) => return Ok(Some(AuditHead::EMPTY.hash)),
+        Some(before) => before,
+        None => return Ok(None),
+    };
+    let sealed = log.get(before)?;
+    let read = sealed.and_then(|sealed| record(before, sealed.value()).ok());
+    Ok(read.map(|record| record.hash))
 }
 
 fn record(sequence: u64, sealed: &[u8]) -> Result<AuditRecord, Fault> {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    audit::{AuditEntry, AuditHead, AuditRecord, AuditVerdict, Walk},
+    audit::{AuditEntry, AuditHead, AuditLink, AuditRecord, AuditVerdict, Walk},
     boot::{Restored, Start},
 };
 
@@ -54,20 +54,25 @@ impl Memory {
         record
     }
 
-    pub fn page(&self, namespace: Option<&str>, after: u64, limit: usize) -> Vec<AuditRecord> {
+    pub fn page(&self, namespace: Option<&str>, after: u64, limit: usize) -> Vec<AuditLink> {
         let log = self.lock();
-        log.records
-            .iter()
-            .filter(|record| record.sequence > after)
-            .filter(|record| namespace.is_none_or(|namespace| record.namespace == namespace))
+        let heads = log.records.iter().map(AuditRecord::head);
+        let before = std::iter::once(log.before).chain(heads);
+        let links = log.records.iter().zip(before);
+        links
+            .filter(|(record, _)| record.sequence > after)
+            .filter(|(record, _)| namespace.is_none_or(|namespace| record.namespace == namespace))
             .take(limit)
-            .cloned()
+            .map(|(record, before)| AuditLink {
+                record: record.clone(),
+                before: Some(before.hash),
+            })
             .collect()
     }
 
-    pub fn verify(&self) -> AuditVerdict {
+    pub fn verify(&self, namespace: &str) -> AuditVerdict {
         let log = self.lock();
-        let mut walk = Walk::new(log.before, log.head());
+        let mut walk = Walk::new(log.before, log.head(), namespace);
         let walked = log
             .records
             .iter()

@@ -259,7 +259,7 @@ impl<S: Store> OperatorService for OperatorHandler<S> {
         request: Request<proto::ListAuditRequest>,
     ) -> Answer<proto::ListAuditResponse> {
         let (request, _) = self.enter(request)?;
-        answer(audit::list(&self.coordinator, &request).await)
+        answer(audit::listed(&self.coordinator, &request).await)
     }
 
     async fn list_policies(

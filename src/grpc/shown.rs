@@ -8,7 +8,7 @@ use super::answer;
 use crate::{
     clock, comparison,
     coordinator::{Detail, Event, EventKind, Replica, Shown, ShownCheck},
-    durable::AuditRecord,
+    durable::{AuditLink, AuditVerdict},
     policy::{EntryView, ItemOrigin},
     proto,
     store::Denied,
@@ -178,17 +178,31 @@ fn event_kind(kind: EventKind) -> proto::EventKind {
     }
 }
 
-pub fn audit(record: AuditRecord) -> proto::AuditRecord {
+pub fn audit(link: AuditLink) -> proto::AuditRecord {
+    let record = link.record;
     let time: SystemTime = record.time();
     proto::AuditRecord {
         sequence: record.sequence,
         time: Some(time.into()),
         hash: record.hash.to_string(),
+        hash_before: link
+            .before
+            .map_or_else(String::new, |hash| hash.to_string()),
         owner: record.owner,
         action: record.action,
         namespace: record.namespace,
         dependency: record.dependency,
         detail: record.detail,
+    }
+}
+
+pub fn audit_chain(chain: &AuditVerdict) -> proto::AuditChain {
+    proto::AuditChain {
+        intact: chain.intact,
+        intact_of_namespace: chain.intact_of_namespace,
+        head_sequence: chain.head.sequence,
+        head_hash: chain.head.hash.to_string(),
+        broken: chain.broken.map_or_else(String::new, |it| it.to_string()),
     }
 }
 

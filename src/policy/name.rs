@@ -1,7 +1,7 @@
 //! Which names a policy file may use. The same rule holds for names on the wire.
 
-/// A longer name is refused, never cut.
-pub const MAX_NAME_BYTES: usize = 200;
+/// A longer name is refused; of what Envoy sends, which may be a stranger's, the rest is cut off.
+pub const NAME_MAX_BYTES: usize = 200;
 
 /// What is allowed, for messages.
 pub const ALLOWED: &str = "1 to 200 bytes of ASCII letters, digits and . _ / : @ -";
@@ -20,7 +20,7 @@ pub fn is_name(name: &str) -> bool {
 }
 
 fn is_prefix(name: &str) -> bool {
-    name.len() <= MAX_NAME_BYTES
+    name.len() <= NAME_MAX_BYTES
         && name
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"._/:@-".contains(&b))

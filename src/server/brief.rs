@@ -12,10 +12,7 @@ use std::{
     time::Duration,
 };
 
-use axum::{
-    extract::connect_info::Connected,
-    serve::{IncomingStream, Listener},
-};
+use axum::serve::Listener;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpListener,
@@ -112,6 +109,10 @@ impl Listener for Brief {
 }
 
 impl BriefConnection {
+    pub fn peer(&self) -> &Peer {
+        self.stream.peer()
+    }
+
     /// What the stream said, unless it has stood still for too long.
     fn moved<T>(
         &mut self,
@@ -164,12 +165,6 @@ impl BriefConnection {
         if matches!(written, Poll::Ready(Ok(many)) if *many > 0) {
             self.asking = None;
         }
-    }
-}
-
-impl Connected<IncomingStream<'_, Brief>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, Brief>) -> Self {
-        stream.io().stream.peer().clone()
     }
 }
 

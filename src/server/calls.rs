@@ -42,6 +42,8 @@ const KEEPALIVE: Duration = Duration::from_secs(20);
 const HEALTH_TOLD_FOR: Duration = Duration::from_millis(500);
 /// Calls in flight on one connection.
 const STREAMS_MAX: u32 = 1_024;
+/// What the headers of a call may take.
+const HEADERS_MAX: u32 = 16 * 1024;
 
 /// Serves one listener on the present runtime until `stopped` says so; everybody who connects
 /// may do everything.
@@ -161,7 +163,7 @@ impl Served {
             .max_concurrent_streams(STREAMS_MAX)
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE))
-            .http2_max_header_list_size(16 * 1024)
+            .http2_max_header_list_size(HEADERS_MAX)
             .layer(self.timing.of(life))
             .layer(MapResponseLayer::new(grpc::named_in))
             .layer(grpc::AdmissionLayer::new(self.gate.access))

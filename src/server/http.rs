@@ -1,19 +1,29 @@
 //! Liveness, readiness, metrics and the questions of clients over HTTP, for whoever has no gRPC;
 //! and the dashboard.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use axum::{
-    extract::State,
-    http::{StatusCode, header},
+    Router,
+    body::Body,
+    extract::{ConnectInfo, State},
+    http::{Request, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
+    serve::Listener,
 };
-use tokio::sync::watch;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::sync::{mpsc, watch};
+use tower::ServiceExt;
 
-use super::{Gate, brief::Brief, metrics::Metrics};
+use super::{
+    Gate,
+    brief::{Brief, BriefConnection},
+    metrics::Metrics,
+};
 use crate::{
-    access::{self, Access, Needs, Page, Peer, Role},
+    access::{self, Access, Needs, Page, Role},
     coordinator::Coordinator,
     dashboard::{Dashboard, Place, Scheme},
     entropy::Entropy,
@@ -21,6 +31,10 @@ use crate::{
     store::Store,
     telemetry::CONTENT_TYPE,
 };
+
+/// What a request's line and headers may take, and what waits to be read or written on one connection.
+/// Of whoever connects, so it is little: hyper's own limit is 400 KiB.
+const HEADERS_MAX: usize = 16 * 1024;
 
 /// Serves `room` connections at once until it is stopped, and keeps histories of dependencies;
 /// those alone, for ever, where there is no listener.
@@ -47,7 +61,7 @@ pub async fn serve_behind<S: Store>(
     room: usize,
     hosts: Vec<String>,
     metrics: Arc<Metrics<S>>,
-    mut stopped: watch::Receiver<bool>,
+    stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let coordinator = Arc::clone(metrics.coordinator());
     let histories = coordinator.histories().keep(&coordinator);
@@ -79,20 +93,66 @@ pub async fn serve_behind<S: Store>(
     );
     let mut pages = pages(&metrics, &gate.access);
     pages.extend(dashboard.pages());
-    let routes = dashboard
-        .around(access::router(pages, &gate.access))
-        .into_make_service_with_connect_info::<Peer>();
-    let stop = async move {
-        // The sender is only dropped at the end of the process.
-        let _ = stopped.wait_for(|stopped| *stopped).await;
-    };
+    let routes = dashboard.around(access::router(pages, &gate.access));
     let brief = Brief::new(listener, room, gate);
-    let served = axum::serve(brief, routes).with_graceful_shutdown(stop);
     tokio::select! {
-        served = served => served?,
+        () = serve_until(brief, routes, stopped) => {}
         () = histories => {}
     }
     Ok(())
+}
+
+/// Lets connections in until `stopped`, and returns with the end of the last of them.
+async fn serve_until(mut brief: Brief, routes: Router, mut stopped: watch::Receiver<bool>) {
+    let (held, mut all_ended) = mpsc::channel::<Infallible>(1);
+    let told = stopped.clone();
+    let accepting = async {
+        loop {
+            let (connection, _) = brief.accept().await;
+            let served = serve_one(connection, routes.clone(), told.clone(), held.clone());
+            tokio::spawn(served);
+        }
+    };
+    tokio::select! {
+        // The sender is only dropped at the end of the process.
+        _ = stopped.wait_for(|stopped| *stopped) => {}
+        () = accepting => {}
+    }
+    drop((brief, held));
+    // Nothing is ever sent.
+    let _: Option<Infallible> = all_ended.recv().await;
+}
+
+/// Serves one connection. Once the service stops, it ends with the request that it is at.
+async fn serve_one(
+    connection: BriefConnection,
+    routes: Router,
+    mut stopped: watch::Receiver<bool>,
+    _held: mpsc::Sender<Infallible>,
+) {
+    let peer = connection.peer().clone();
+    let answer = service_fn(|request: Request<Incoming>| {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(ConnectInfo(peer.clone()));
+        routes.clone().oneshot(request)
+    });
+    let mut served = std::pin::pin!(
+        http1::Builder::new()
+            .max_buf_size(HEADERS_MAX)
+            .serve_connection(TokioIo::new(connection), answer)
+    );
+    // The sender is only dropped at the end of the process.
+    let stop = async move { _ = stopped.wait_for(|stopped| *stopped).await };
+    let ended = tokio::select! {
+        ended = served.as_mut() => ended,
+        () = stop => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!("a connection over HTTP ended: {error}");
+    }
 }
 
 /// Every page, with what it needs. Metrics are those of all namespaces together.

@@ -30,6 +30,7 @@ use super::{
 };
 
 mod switches;
+mod values;
 
 pub use switches::{Misconfigured, Switches};
 

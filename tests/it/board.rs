@@ -437,11 +437,14 @@ async fn the_store_wins_over_a_data_directory_and_an_empty_store_takes_what_that
     assert_eq!(first.max_attempts("named"), "8", "the store has newer ones");
     let records = first.audit("default", 0, 100).await.unwrap();
     let last = records.last().unwrap();
-    assert_eq!((&*last.action, &*last.owner), ("TakeFromFleet", "ben"));
+    assert_eq!(
+        (&*last.record.action, &*last.record.owner),
+        ("TakeFromFleet", "ben")
+    );
     assert!(
         first
             .durable()
-            .audit_verify()
+            .audit_verify("default")
             .await
             .unwrap()
             .broken

@@ -1,4 +1,4 @@
-//! How many connections there may be and how long they last, over real sockets. Real time, since it is
+//! How many connections there may be, how long they last and what each may hold, over real sockets. Real time, since it is
 //! sockets that are closed; what is waited for is their end.
 
 use std::{
@@ -10,11 +10,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use holdoff::{settings::ConnectionSettings, telemetry::Counter};
+use holdoff::{
+    server::{Metrics, http},
+    settings::{ConnectionSettings, MetricsDependencies},
+    telemetry::Counter,
+};
 use holdoff_client::{Client as Caller, Safety, proto::WatchEventsRequest};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    sync::watch,
     time::timeout,
 };
 use tonic::Code;
@@ -263,4 +268,76 @@ async fn sessions_outlive_the_age_of_their_connections_and_no_call_fails() {
         &failed[..1]
     );
     assert!(made > 100, "{made}");
+}
+
+/// The most that somebody without a name may have us keep of one request's headers.
+const HEADERS_MAX: usize = 16 * 1024;
+
+/// Where HTTP is served, until what is returned is dropped.
+async fn http_of(service: &Service) -> (String, watch::Sender<bool>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (stop, stopped) = watch::channel(false);
+    let coordinator = Arc::clone(&service.coordinator);
+    let metrics = Metrics::new(coordinator, MetricsDependencies::default(), 16);
+    tokio::spawn(http::serve(Some(listener), 16, Arc::new(metrics), stopped));
+    (address, stop)
+}
+
+#[tokio::test]
+async fn headers_over_http_take_no_more_than_their_limit() {
+    let service = Service::start("version: 1").await;
+    let (address, _serving) = http_of(&service).await;
+    let answered = |length: usize, ends: &'static str| {
+        let address = address.clone();
+        async move {
+            let begin = "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-long: ";
+            let long = "x".repeat(length - begin.len() - ends.len());
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let text = format!("{begin}{long}{ends}");
+            stream.write_all(text.as_bytes()).await.unwrap();
+            let mut head = [0; 12];
+            let read = timeout(PATIENCE, stream.read_exact(&mut head)).await;
+            read.unwrap().unwrap();
+            String::from_utf8(head.to_vec()).unwrap()
+        }
+    };
+    assert_eq!(answered(HEADERS_MAX - 1, "\r\n\r\n").await, "HTTP/1.1 200");
+    assert_eq!(answered(HEADERS_MAX + 64, "\r\n\r\n").await, "HTTP/1.1 431");
+    // And where they never end, before the time to ask is over.
+    assert_eq!(answered(HEADERS_MAX, "").await, "HTTP/1.1 431");
+}
+
+#[tokio::test]
+async fn headers_over_grpc_take_no_more_than_their_limit() {
+    let service = Service::start("version: 1").await;
+    let Raw(mut stream) = Raw::open(&service).await;
+    // Headers that go on and on in frames of 4 KiB: each a field without indexing, and none the last.
+    let mut sent = 0;
+    let mut kind = 1;
+    loop {
+        assert!(
+            sent < 16 * HEADERS_MAX,
+            "{sent} bytes, and it still takes more"
+        );
+        let name = format!("x{sent:07}");
+        let value = [b'x'; 4_086];
+        // A length of 4,086 as HPACK writes it, with a prefix of seven bits.
+        let field = [&[0, 8], name.as_bytes(), &[0x7f, 0xf7, 0x1e], &value[..]].concat();
+        let length = (field.len() as u32).to_be_bytes();
+        let head = [&length[1..], &[kind, 0, 0, 0, 0, 1]].concat();
+        let told = stream.write_all(&[head, field].concat()).await;
+        sent += 4_096;
+        kind = 9;
+        if told.is_err() {
+            break;
+        }
+        // Whatever it says meanwhile; an end, or GOAWAY and then an end.
+        let mut said = [0; 1_024];
+        let read = timeout(Duration::from_millis(50), stream.read(&mut said)).await;
+        if matches!(read, Ok(Ok(0) | Err(_))) {
+            break;
+        }
+    }
 }

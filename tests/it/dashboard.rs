@@ -9,7 +9,7 @@ use holdoff::{
     dashboard::{Dashboard, Place, Scheme},
     store::MemoryStore,
 };
-use holdoff_client::proto::BreakerState;
+use holdoff_client::proto::{BreakerState, OverrideKind};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -18,7 +18,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::harness::*;
+use crate::{harness::*, overrides::forced};
 
 /// A service with its pages.
 struct Pages {
@@ -401,6 +401,40 @@ async fn undoing_brings_the_former_override_back_with_the_time_that_was_left() {
     assert_eq!(reset["undo"], Value::Null);
 }
 
+/// Longer than the page itself orders: the command line may.
+#[tokio::test]
+async fn undoing_brings_back_all_the_time_that_any_override_can_have_had() {
+    let pages = Pages::start("version: 1").await;
+    let mut client = pages.service.client().await;
+    let mut long = forced("d", OverrideKind::ForceOpen);
+    long.expires_in = Some(seconds(365 * 24 * 3_600));
+    client.operates.set_override(long).await.unwrap();
+    let send = async |mut order: Value, confirm: &str| {
+        order["dependency"] = json!("d");
+        let epoch = pages.post("/dashboard/plan", &order).await.json()["epoch"].clone();
+        order["epoch"] = epoch;
+        order["owner"] = json!("ana");
+        order["reason"] = json!("why");
+        order["confirm"] = json!(confirm);
+        pages.post("/dashboard/act", &order).await
+    };
+    let released = send(json!({"action": "release"}), "").await.json();
+    let undo = released["undo"].clone();
+    assert_eq!(
+        undo,
+        json!({"action": "open", "lasts": {"for_ms": 365_u64 * 24 * 3_600_000}})
+    );
+    let untyped = send(undo.clone(), "").await;
+    assert_eq!(
+        untyped.status, 400,
+        "more than a day must be typed: {untyped:?}"
+    );
+    let undone = send(undo, "d").await;
+    assert_eq!(undone.status, 200, "{undone:?}");
+    let left = client.get("d").await.r#override.unwrap().expires_in;
+    assert_eq!(ms(left), 365.0 * 24.0 * 3_600_000.0);
+}
+
 #[tokio::test]
 async fn an_order_that_makes_no_sense_is_refused_by_name_and_nothing_is_done() {
     let pages = Pages::start("version: 1").await;
@@ -437,13 +471,13 @@ async fn an_order_that_makes_no_sense_is_refused_by_name_and_nothing_is_done() {
             "lasts",
             json!({"for_ms": 999}),
             400,
-            "lasts.for_ms: 999 is not allowed; 1000 to 86400000",
+            "lasts.for_ms: 999 is not allowed; 1000 to 31536000000",
         ),
         (
             "lasts",
-            json!({"for_ms": 86_400_001}),
+            json!({"for_ms": 31_536_000_001_u64}),
             400,
-            "lasts.for_ms: 86400001",
+            "lasts.for_ms: 31536000001",
         ),
         (
             "lasts",

@@ -816,6 +816,40 @@ async fn the_audit_log_is_read_in_pages_without_a_gap() {
     }
 }
 
+#[tokio::test]
+async fn whether_the_whole_log_holds_is_told_and_nothing_else_of_other_namespaces() {
+    let service = Service::start("version: 1\nnamespaces: {shop: {}, default: {}}").await;
+    let mut client = service.client().await;
+    for namespace in ["default", "shop", "default", "shop", "default"] {
+        let mut order = forced("d", OverrideKind::ForceOpen);
+        order.namespace = namespace.into();
+        client.force(order).await.unwrap();
+    }
+    let mut request = ListAuditRequest {
+        namespace: "shop".into(),
+        ..Default::default()
+    };
+    let plain = client.operates.list_audit(request.clone()).await.unwrap();
+    assert_eq!(plain.into_inner().chain, None);
+    request.verify = true;
+    let told = client.operates.list_audit(request).await.unwrap();
+    let told = told.into_inner();
+    let sequences: Vec<u64> = told.records.iter().map(|it| it.sequence).collect();
+    assert_eq!(sequences, [2, 4]);
+    assert!(told.records.iter().all(|it| it.namespace == "shop"));
+    let chain = told.chain.unwrap();
+    assert_eq!(
+        (chain.intact, chain.intact_of_namespace, chain.head_sequence),
+        (5, 2, 5)
+    );
+    assert_eq!((chain.head_hash.len(), chain.broken.as_str()), (64, ""));
+    let all = ListAuditRequest::default();
+    let all = client.operates.list_audit(all).await.unwrap().into_inner();
+    assert_eq!(all.records[2].hash, chain.head_hash);
+    assert_eq!(told.records[0].hash_before, all.records[0].hash);
+    assert_eq!(all.records[0].hash_before, "00".repeat(32));
+}
+
 /// Real time, since the socket's own behaviour is what is tested.
 #[tokio::test]
 async fn an_answer_of_two_packets_is_not_held_back() {

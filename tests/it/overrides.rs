@@ -500,13 +500,13 @@ async fn an_order_whose_caller_went_away_is_in_force_where_it_is_on_record() {
         .await
         .unwrap();
     assert!(records.len() > 1);
-    for record in records {
-        let seen = client.get(&record.dependency).await;
+    for link in records {
+        let seen = client.get(&link.record.dependency).await;
         assert_eq!(
             seen.state(),
             BreakerState::ForcedOpen,
             "{}",
-            record.dependency
+            link.record.dependency
         );
     }
 }

@@ -2379,7 +2379,10 @@ type AuditRecord struct {
 	// What it did, and why.
 	Detail string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
 	// SHA-256, in hexadecimal, over this record and the hash before it.
-	Hash          string `protobuf:"bytes,8,opt,name=hash,proto3" json:"hash,omitempty"`
+	Hash string `protobuf:"bytes,8,opt,name=hash,proto3" json:"hash,omitempty"`
+	// The hash of the record before it, of whatever namespace; zeros before the first. Empty where that
+	// record cannot be read.
+	HashBefore    string `protobuf:"bytes,9,opt,name=hash_before,json=hashBefore,proto3" json:"hash_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2470,6 +2473,13 @@ func (x *AuditRecord) GetHash() string {
 	return ""
 }
 
+func (x *AuditRecord) GetHashBefore() string {
+	if x != nil {
+		return x.HashBefore
+	}
+	return ""
+}
+
 // Which audit records.
 type ListAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2479,7 +2489,9 @@ type ListAuditRequest struct {
 	// 1 to 1,000; 0 means 100.
 	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// From the page before.
-	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Walk the whole log, of all namespaces, and say in `chain` whether it holds.
+	Verify        bool `protobuf:"varint,4,opt,name=verify,proto3" json:"verify,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2535,13 +2547,22 @@ func (x *ListAuditRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListAuditRequest) GetVerify() bool {
+	if x != nil {
+		return x.Verify
+	}
+	return false
+}
+
 // A page of audit records, oldest first.
 type ListAuditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Oldest first.
+	// Oldest first; none with `verify` where the chain is broken.
 	Records []*AuditRecord `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Where `verify` was said.
+	Chain         *AuditChain `protobuf:"bytes,3,opt,name=chain,proto3" json:"chain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2590,6 +2611,95 @@ func (x *ListAuditResponse) GetNextPageToken() string {
 	return ""
 }
 
+func (x *ListAuditResponse) GetChain() *AuditChain {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+// What a walk along the whole audit log found: its records, of all namespaces, are a chain of hashes.
+type AuditChain struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Records that hold, from the oldest kept.
+	Intact uint64 `protobuf:"varint,1,opt,name=intact,proto3" json:"intact,omitempty"`
+	// Those of the namespace that was asked about.
+	IntactOfNamespace uint64 `protobuf:"varint,2,opt,name=intact_of_namespace,json=intactOfNamespace,proto3" json:"intact_of_namespace,omitempty"`
+	// The newest record, as the service acknowledged it; 0 where there is none.
+	HeadSequence uint64 `protobuf:"varint,3,opt,name=head_sequence,json=headSequence,proto3" json:"head_sequence,omitempty"`
+	// Its hash, in hexadecimal.
+	HeadHash string `protobuf:"bytes,4,opt,name=head_hash,json=headHash,proto3" json:"head_hash,omitempty"`
+	// Where the chain ends to hold, in words; empty: it is whole.
+	Broken        string `protobuf:"bytes,5,opt,name=broken,proto3" json:"broken,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditChain) Reset() {
+	*x = AuditChain{}
+	mi := &file_holdoff_v1_operator_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditChain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditChain) ProtoMessage() {}
+
+func (x *AuditChain) ProtoReflect() protoreflect.Message {
+	mi := &file_holdoff_v1_operator_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditChain.ProtoReflect.Descriptor instead.
+func (*AuditChain) Descriptor() ([]byte, []int) {
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *AuditChain) GetIntact() uint64 {
+	if x != nil {
+		return x.Intact
+	}
+	return 0
+}
+
+func (x *AuditChain) GetIntactOfNamespace() uint64 {
+	if x != nil {
+		return x.IntactOfNamespace
+	}
+	return 0
+}
+
+func (x *AuditChain) GetHeadSequence() uint64 {
+	if x != nil {
+		return x.HeadSequence
+	}
+	return 0
+}
+
+func (x *AuditChain) GetHeadHash() string {
+	if x != nil {
+		return x.HeadHash
+	}
+	return ""
+}
+
+func (x *AuditChain) GetBroken() string {
+	if x != nil {
+		return x.Broken
+	}
+	return ""
+}
+
 // One policy as it was written.
 type Policy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2607,7 +2717,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[28]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2619,7 +2729,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[28]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2632,7 +2742,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Policy) GetNamespace() string {
@@ -2678,7 +2788,7 @@ type ListPoliciesRequest struct {
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[29]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2690,7 +2800,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[29]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2703,7 +2813,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListPoliciesRequest) GetNamespace() string {
@@ -2740,7 +2850,7 @@ type ListPoliciesResponse struct {
 
 func (x *ListPoliciesResponse) Reset() {
 	*x = ListPoliciesResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[30]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2752,7 +2862,7 @@ func (x *ListPoliciesResponse) String() string {
 func (*ListPoliciesResponse) ProtoMessage() {}
 
 func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[30]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2765,7 +2875,7 @@ func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ListPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListPoliciesResponse) GetPolicies() []*Policy {
@@ -2795,7 +2905,7 @@ type GetPolicyRequest struct {
 
 func (x *GetPolicyRequest) Reset() {
 	*x = GetPolicyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[31]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2807,7 +2917,7 @@ func (x *GetPolicyRequest) String() string {
 func (*GetPolicyRequest) ProtoMessage() {}
 
 func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[31]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2820,7 +2930,7 @@ func (x *GetPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetPolicyRequest) GetNamespace() string {
@@ -2853,7 +2963,7 @@ type PolicyValue struct {
 
 func (x *PolicyValue) Reset() {
 	*x = PolicyValue{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[32]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +2975,7 @@ func (x *PolicyValue) String() string {
 func (*PolicyValue) ProtoMessage() {}
 
 func (x *PolicyValue) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[32]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +2988,7 @@ func (x *PolicyValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyValue.ProtoReflect.Descriptor instead.
 func (*PolicyValue) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PolicyValue) GetField() string {
@@ -2915,7 +3025,7 @@ type GetPolicyResponse struct {
 
 func (x *GetPolicyResponse) Reset() {
 	*x = GetPolicyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[33]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2927,7 +3037,7 @@ func (x *GetPolicyResponse) String() string {
 func (*GetPolicyResponse) ProtoMessage() {}
 
 func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[33]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2940,7 +3050,7 @@ func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPolicyResponse.ProtoReflect.Descriptor instead.
 func (*GetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetPolicyResponse) GetDocument() string {
@@ -2976,7 +3086,7 @@ type PutPolicyRequest struct {
 
 func (x *PutPolicyRequest) Reset() {
 	*x = PutPolicyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[34]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +3098,7 @@ func (x *PutPolicyRequest) String() string {
 func (*PutPolicyRequest) ProtoMessage() {}
 
 func (x *PutPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[34]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +3111,7 @@ func (x *PutPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutPolicyRequest.ProtoReflect.Descriptor instead.
 func (*PutPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PutPolicyRequest) GetNamespace() string {
@@ -3050,7 +3160,7 @@ type PutPolicyResponse struct {
 
 func (x *PutPolicyResponse) Reset() {
 	*x = PutPolicyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[35]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3062,7 +3172,7 @@ func (x *PutPolicyResponse) String() string {
 func (*PutPolicyResponse) ProtoMessage() {}
 
 func (x *PutPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[35]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3075,7 +3185,7 @@ func (x *PutPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutPolicyResponse.ProtoReflect.Descriptor instead.
 func (*PutPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PutPolicyResponse) GetPolicy() *Policy {
@@ -3102,7 +3212,7 @@ type DeletePolicyRequest struct {
 
 func (x *DeletePolicyRequest) Reset() {
 	*x = DeletePolicyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[36]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3114,7 +3224,7 @@ func (x *DeletePolicyRequest) String() string {
 func (*DeletePolicyRequest) ProtoMessage() {}
 
 func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[36]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3127,7 +3237,7 @@ func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyRequest.ProtoReflect.Descriptor instead.
 func (*DeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DeletePolicyRequest) GetNamespace() string {
@@ -3167,7 +3277,7 @@ type DeletePolicyResponse struct {
 
 func (x *DeletePolicyResponse) Reset() {
 	*x = DeletePolicyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[37]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3179,7 +3289,7 @@ func (x *DeletePolicyResponse) String() string {
 func (*DeletePolicyResponse) ProtoMessage() {}
 
 func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[37]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3192,7 +3302,7 @@ func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePolicyResponse.ProtoReflect.Descriptor instead.
 func (*DeletePolicyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 // A policy file to be checked.
@@ -3211,7 +3321,7 @@ type CheckPolicyRequest struct {
 
 func (x *CheckPolicyRequest) Reset() {
 	*x = CheckPolicyRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[38]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3223,7 +3333,7 @@ func (x *CheckPolicyRequest) String() string {
 func (*CheckPolicyRequest) ProtoMessage() {}
 
 func (x *CheckPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[38]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3236,7 +3346,7 @@ func (x *CheckPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckPolicyRequest.ProtoReflect.Descriptor instead.
 func (*CheckPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CheckPolicyRequest) GetDocument() string {
@@ -3295,7 +3405,7 @@ type TrafficFacts struct {
 
 func (x *TrafficFacts) Reset() {
 	*x = TrafficFacts{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[39]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3307,7 +3417,7 @@ func (x *TrafficFacts) String() string {
 func (*TrafficFacts) ProtoMessage() {}
 
 func (x *TrafficFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[39]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3320,7 +3430,7 @@ func (x *TrafficFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrafficFacts.ProtoReflect.Descriptor instead.
 func (*TrafficFacts) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TrafficFacts) GetNamespace() string {
@@ -3420,7 +3530,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[40]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3432,7 +3542,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[40]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3445,7 +3555,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PolicyChange) GetField() string {
@@ -3491,7 +3601,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[41]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3503,7 +3613,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[41]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3516,7 +3626,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Finding) GetSeverity() FindingSeverity {
@@ -3600,7 +3710,7 @@ type CheckPolicyResponse struct {
 
 func (x *CheckPolicyResponse) Reset() {
 	*x = CheckPolicyResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[42]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3612,7 +3722,7 @@ func (x *CheckPolicyResponse) String() string {
 func (*CheckPolicyResponse) ProtoMessage() {}
 
 func (x *CheckPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[42]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3625,7 +3735,7 @@ func (x *CheckPolicyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckPolicyResponse.ProtoReflect.Descriptor instead.
 func (*CheckPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CheckPolicyResponse) GetFindings() []*Finding {
@@ -3663,7 +3773,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[43]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3675,7 +3785,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[43]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3688,7 +3798,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Candidate) GetNamespace() string {
@@ -3790,7 +3900,7 @@ type Comparison struct {
 
 func (x *Comparison) Reset() {
 	*x = Comparison{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[44]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3802,7 +3912,7 @@ func (x *Comparison) String() string {
 func (*Comparison) ProtoMessage() {}
 
 func (x *Comparison) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[44]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3815,7 +3925,7 @@ func (x *Comparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
 func (*Comparison) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Comparison) GetSince() *timestamppb.Timestamp {
@@ -3929,7 +4039,7 @@ type ComparedSide struct {
 
 func (x *ComparedSide) Reset() {
 	*x = ComparedSide{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[45]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3941,7 +4051,7 @@ func (x *ComparedSide) String() string {
 func (*ComparedSide) ProtoMessage() {}
 
 func (x *ComparedSide) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[45]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3954,7 +4064,7 @@ func (x *ComparedSide) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComparedSide.ProtoReflect.Descriptor instead.
 func (*ComparedSide) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ComparedSide) GetFirstAttempts() uint64 {
@@ -4035,7 +4145,7 @@ type Opening struct {
 
 func (x *Opening) Reset() {
 	*x = Opening{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[46]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4047,7 +4157,7 @@ func (x *Opening) String() string {
 func (*Opening) ProtoMessage() {}
 
 func (x *Opening) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[46]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4060,7 +4170,7 @@ func (x *Opening) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Opening.ProtoReflect.Descriptor instead.
 func (*Opening) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Opening) GetTime() *timestamppb.Timestamp {
@@ -4103,7 +4213,7 @@ type DifferingAttempts struct {
 
 func (x *DifferingAttempts) Reset() {
 	*x = DifferingAttempts{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[47]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4115,7 +4225,7 @@ func (x *DifferingAttempts) String() string {
 func (*DifferingAttempts) ProtoMessage() {}
 
 func (x *DifferingAttempts) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[47]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4128,7 +4238,7 @@ func (x *DifferingAttempts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DifferingAttempts.ProtoReflect.Descriptor instead.
 func (*DifferingAttempts) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *DifferingAttempts) GetReason() DenialReason {
@@ -4181,7 +4291,7 @@ type ComparedDependency struct {
 
 func (x *ComparedDependency) Reset() {
 	*x = ComparedDependency{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[48]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4193,7 +4303,7 @@ func (x *ComparedDependency) String() string {
 func (*ComparedDependency) ProtoMessage() {}
 
 func (x *ComparedDependency) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[48]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4206,7 +4316,7 @@ func (x *ComparedDependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComparedDependency.ProtoReflect.Descriptor instead.
 func (*ComparedDependency) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ComparedDependency) GetDependency() string {
@@ -4249,7 +4359,7 @@ type PutCandidateRequest struct {
 
 func (x *PutCandidateRequest) Reset() {
 	*x = PutCandidateRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[49]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4261,7 +4371,7 @@ func (x *PutCandidateRequest) String() string {
 func (*PutCandidateRequest) ProtoMessage() {}
 
 func (x *PutCandidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[49]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4274,7 +4384,7 @@ func (x *PutCandidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutCandidateRequest.ProtoReflect.Descriptor instead.
 func (*PutCandidateRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *PutCandidateRequest) GetNamespace() string {
@@ -4323,7 +4433,7 @@ type PutCandidateResponse struct {
 
 func (x *PutCandidateResponse) Reset() {
 	*x = PutCandidateResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[50]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4335,7 +4445,7 @@ func (x *PutCandidateResponse) String() string {
 func (*PutCandidateResponse) ProtoMessage() {}
 
 func (x *PutCandidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[50]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4348,7 +4458,7 @@ func (x *PutCandidateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutCandidateResponse.ProtoReflect.Descriptor instead.
 func (*PutCandidateResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *PutCandidateResponse) GetCandidate() *Candidate {
@@ -4369,7 +4479,7 @@ type ListCandidatesRequest struct {
 
 func (x *ListCandidatesRequest) Reset() {
 	*x = ListCandidatesRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[51]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4381,7 +4491,7 @@ func (x *ListCandidatesRequest) String() string {
 func (*ListCandidatesRequest) ProtoMessage() {}
 
 func (x *ListCandidatesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[51]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4394,7 +4504,7 @@ func (x *ListCandidatesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCandidatesRequest.ProtoReflect.Descriptor instead.
 func (*ListCandidatesRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListCandidatesRequest) GetNamespace() string {
@@ -4415,7 +4525,7 @@ type ListCandidatesResponse struct {
 
 func (x *ListCandidatesResponse) Reset() {
 	*x = ListCandidatesResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[52]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4427,7 +4537,7 @@ func (x *ListCandidatesResponse) String() string {
 func (*ListCandidatesResponse) ProtoMessage() {}
 
 func (x *ListCandidatesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[52]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4440,7 +4550,7 @@ func (x *ListCandidatesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCandidatesResponse.ProtoReflect.Descriptor instead.
 func (*ListCandidatesResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ListCandidatesResponse) GetCandidates() []*Candidate {
@@ -4463,7 +4573,7 @@ type GetCandidateRequest struct {
 
 func (x *GetCandidateRequest) Reset() {
 	*x = GetCandidateRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[53]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4475,7 +4585,7 @@ func (x *GetCandidateRequest) String() string {
 func (*GetCandidateRequest) ProtoMessage() {}
 
 func (x *GetCandidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[53]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4488,7 +4598,7 @@ func (x *GetCandidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCandidateRequest.ProtoReflect.Descriptor instead.
 func (*GetCandidateRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GetCandidateRequest) GetNamespace() string {
@@ -4518,7 +4628,7 @@ type GetCandidateResponse struct {
 
 func (x *GetCandidateResponse) Reset() {
 	*x = GetCandidateResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[54]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4530,7 +4640,7 @@ func (x *GetCandidateResponse) String() string {
 func (*GetCandidateResponse) ProtoMessage() {}
 
 func (x *GetCandidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[54]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4543,7 +4653,7 @@ func (x *GetCandidateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCandidateResponse.ProtoReflect.Descriptor instead.
 func (*GetCandidateResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *GetCandidateResponse) GetCandidate() *Candidate {
@@ -4577,7 +4687,7 @@ type PromoteCandidateRequest struct {
 
 func (x *PromoteCandidateRequest) Reset() {
 	*x = PromoteCandidateRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[55]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4589,7 +4699,7 @@ func (x *PromoteCandidateRequest) String() string {
 func (*PromoteCandidateRequest) ProtoMessage() {}
 
 func (x *PromoteCandidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[55]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4602,7 +4712,7 @@ func (x *PromoteCandidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteCandidateRequest.ProtoReflect.Descriptor instead.
 func (*PromoteCandidateRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *PromoteCandidateRequest) GetNamespace() string {
@@ -4646,7 +4756,7 @@ type PromoteCandidateResponse struct {
 
 func (x *PromoteCandidateResponse) Reset() {
 	*x = PromoteCandidateResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[56]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4658,7 +4768,7 @@ func (x *PromoteCandidateResponse) String() string {
 func (*PromoteCandidateResponse) ProtoMessage() {}
 
 func (x *PromoteCandidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[56]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4671,7 +4781,7 @@ func (x *PromoteCandidateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteCandidateResponse.ProtoReflect.Descriptor instead.
 func (*PromoteCandidateResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PromoteCandidateResponse) GetPolicy() *Policy {
@@ -4705,7 +4815,7 @@ type DeleteCandidateRequest struct {
 
 func (x *DeleteCandidateRequest) Reset() {
 	*x = DeleteCandidateRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[57]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4717,7 +4827,7 @@ func (x *DeleteCandidateRequest) String() string {
 func (*DeleteCandidateRequest) ProtoMessage() {}
 
 func (x *DeleteCandidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[57]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4730,7 +4840,7 @@ func (x *DeleteCandidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCandidateRequest.ProtoReflect.Descriptor instead.
 func (*DeleteCandidateRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *DeleteCandidateRequest) GetNamespace() string {
@@ -4770,7 +4880,7 @@ type DeleteCandidateResponse struct {
 
 func (x *DeleteCandidateResponse) Reset() {
 	*x = DeleteCandidateResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[58]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4782,7 +4892,7 @@ func (x *DeleteCandidateResponse) String() string {
 func (*DeleteCandidateResponse) ProtoMessage() {}
 
 func (x *DeleteCandidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[58]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4795,7 +4905,7 @@ func (x *DeleteCandidateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCandidateResponse.ProtoReflect.Descriptor instead.
 func (*DeleteCandidateResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 // Who shares the store.
@@ -4809,7 +4919,7 @@ type ListReplicasRequest struct {
 
 func (x *ListReplicasRequest) Reset() {
 	*x = ListReplicasRequest{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[59]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4821,7 +4931,7 @@ func (x *ListReplicasRequest) String() string {
 func (*ListReplicasRequest) ProtoMessage() {}
 
 func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[59]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4834,7 +4944,7 @@ func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasRequest.ProtoReflect.Descriptor instead.
 func (*ListReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListReplicasRequest) GetNamespace() string {
@@ -4855,7 +4965,7 @@ type ListReplicasResponse struct {
 
 func (x *ListReplicasResponse) Reset() {
 	*x = ListReplicasResponse{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[60]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4867,7 +4977,7 @@ func (x *ListReplicasResponse) String() string {
 func (*ListReplicasResponse) ProtoMessage() {}
 
 func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[60]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4880,7 +4990,7 @@ func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasResponse.ProtoReflect.Descriptor instead.
 func (*ListReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListReplicasResponse) GetReplicas() []*Replica {
@@ -4923,7 +5033,7 @@ type Replica struct {
 
 func (x *Replica) Reset() {
 	*x = Replica{}
-	mi := &file_holdoff_v1_operator_proto_msgTypes[61]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4935,7 +5045,7 @@ func (x *Replica) String() string {
 func (*Replica) ProtoMessage() {}
 
 func (x *Replica) ProtoReflect() protoreflect.Message {
-	mi := &file_holdoff_v1_operator_proto_msgTypes[61]
+	mi := &file_holdoff_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4948,7 +5058,7 @@ func (x *Replica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replica.ProtoReflect.Descriptor instead.
 func (*Replica) Descriptor() ([]byte, []int) {
-	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_holdoff_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Replica) GetNumber() uint32 {
@@ -5215,7 +5325,7 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"\x11ClearHoldResponse\x126\n" +
 	"\n" +
 	"dependency\x18\x01 \x01(\v2\x16.holdoff.v1.DependencyR\n" +
-	"dependency\"\xf1\x01\n" +
+	"dependency\"\x92\x02\n" +
 	"\vAuditRecord\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
@@ -5226,15 +5336,26 @@ const file_holdoff_v1_operator_proto_rawDesc = "" +
 	"dependency\x18\x06 \x01(\tR\n" +
 	"dependency\x12\x16\n" +
 	"\x06detail\x18\a \x01(\tR\x06detail\x12\x12\n" +
-	"\x04hash\x18\b \x01(\tR\x04hash\"l\n" +
+	"\x04hash\x18\b \x01(\tR\x04hash\x12\x1f\n" +
+	"\vhash_before\x18\t \x01(\tR\n" +
+	"hashBefore\"\x84\x01\n" +
 	"\x10ListAuditRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"n\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x16\n" +
+	"\x06verify\x18\x04 \x01(\bR\x06verify\"\x9c\x01\n" +
 	"\x11ListAuditResponse\x121\n" +
 	"\arecords\x18\x01 \x03(\v2\x17.holdoff.v1.AuditRecordR\arecords\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x88\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12,\n" +
+	"\x05chain\x18\x03 \x01(\v2\x16.holdoff.v1.AuditChainR\x05chain\"\xae\x01\n" +
+	"\n" +
+	"AuditChain\x12\x16\n" +
+	"\x06intact\x18\x01 \x01(\x04R\x06intact\x12.\n" +
+	"\x13intact_of_namespace\x18\x02 \x01(\x04R\x11intactOfNamespace\x12#\n" +
+	"\rhead_sequence\x18\x03 \x01(\x04R\fheadSequence\x12\x1b\n" +
+	"\thead_hash\x18\x04 \x01(\tR\bheadHash\x12\x16\n" +
+	"\x06broken\x18\x05 \x01(\tR\x06broken\"\x88\x01\n" +
 	"\x06Policy\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -5513,7 +5634,7 @@ func file_holdoff_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_holdoff_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_holdoff_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_holdoff_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
 var file_holdoff_v1_operator_proto_goTypes = []any{
 	(OverrideKind)(0),                 // 0: holdoff.v1.OverrideKind
 	(EventKind)(0),                    // 1: holdoff.v1.EventKind
@@ -5547,176 +5668,178 @@ var file_holdoff_v1_operator_proto_goTypes = []any{
 	(*AuditRecord)(nil),               // 29: holdoff.v1.AuditRecord
 	(*ListAuditRequest)(nil),          // 30: holdoff.v1.ListAuditRequest
 	(*ListAuditResponse)(nil),         // 31: holdoff.v1.ListAuditResponse
-	(*Policy)(nil),                    // 32: holdoff.v1.Policy
-	(*ListPoliciesRequest)(nil),       // 33: holdoff.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),      // 34: holdoff.v1.ListPoliciesResponse
-	(*GetPolicyRequest)(nil),          // 35: holdoff.v1.GetPolicyRequest
-	(*PolicyValue)(nil),               // 36: holdoff.v1.PolicyValue
-	(*GetPolicyResponse)(nil),         // 37: holdoff.v1.GetPolicyResponse
-	(*PutPolicyRequest)(nil),          // 38: holdoff.v1.PutPolicyRequest
-	(*PutPolicyResponse)(nil),         // 39: holdoff.v1.PutPolicyResponse
-	(*DeletePolicyRequest)(nil),       // 40: holdoff.v1.DeletePolicyRequest
-	(*DeletePolicyResponse)(nil),      // 41: holdoff.v1.DeletePolicyResponse
-	(*CheckPolicyRequest)(nil),        // 42: holdoff.v1.CheckPolicyRequest
-	(*TrafficFacts)(nil),              // 43: holdoff.v1.TrafficFacts
-	(*PolicyChange)(nil),              // 44: holdoff.v1.PolicyChange
-	(*Finding)(nil),                   // 45: holdoff.v1.Finding
-	(*CheckPolicyResponse)(nil),       // 46: holdoff.v1.CheckPolicyResponse
-	(*Candidate)(nil),                 // 47: holdoff.v1.Candidate
-	(*Comparison)(nil),                // 48: holdoff.v1.Comparison
-	(*ComparedSide)(nil),              // 49: holdoff.v1.ComparedSide
-	(*Opening)(nil),                   // 50: holdoff.v1.Opening
-	(*DifferingAttempts)(nil),         // 51: holdoff.v1.DifferingAttempts
-	(*ComparedDependency)(nil),        // 52: holdoff.v1.ComparedDependency
-	(*PutCandidateRequest)(nil),       // 53: holdoff.v1.PutCandidateRequest
-	(*PutCandidateResponse)(nil),      // 54: holdoff.v1.PutCandidateResponse
-	(*ListCandidatesRequest)(nil),     // 55: holdoff.v1.ListCandidatesRequest
-	(*ListCandidatesResponse)(nil),    // 56: holdoff.v1.ListCandidatesResponse
-	(*GetCandidateRequest)(nil),       // 57: holdoff.v1.GetCandidateRequest
-	(*GetCandidateResponse)(nil),      // 58: holdoff.v1.GetCandidateResponse
-	(*PromoteCandidateRequest)(nil),   // 59: holdoff.v1.PromoteCandidateRequest
-	(*PromoteCandidateResponse)(nil),  // 60: holdoff.v1.PromoteCandidateResponse
-	(*DeleteCandidateRequest)(nil),    // 61: holdoff.v1.DeleteCandidateRequest
-	(*DeleteCandidateResponse)(nil),   // 62: holdoff.v1.DeleteCandidateResponse
-	(*ListReplicasRequest)(nil),       // 63: holdoff.v1.ListReplicasRequest
-	(*ListReplicasResponse)(nil),      // 64: holdoff.v1.ListReplicasResponse
-	(*Replica)(nil),                   // 65: holdoff.v1.Replica
-	nil,                               // 66: holdoff.v1.Finding.NumbersEntry
-	(*timestamppb.Timestamp)(nil),     // 67: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),       // 68: google.protobuf.Duration
-	(BreakerState)(0),                 // 69: holdoff.v1.BreakerState
-	(DenialReason)(0),                 // 70: holdoff.v1.DenialReason
-	(CheckVerdict)(0),                 // 71: holdoff.v1.CheckVerdict
+	(*AuditChain)(nil),                // 32: holdoff.v1.AuditChain
+	(*Policy)(nil),                    // 33: holdoff.v1.Policy
+	(*ListPoliciesRequest)(nil),       // 34: holdoff.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),      // 35: holdoff.v1.ListPoliciesResponse
+	(*GetPolicyRequest)(nil),          // 36: holdoff.v1.GetPolicyRequest
+	(*PolicyValue)(nil),               // 37: holdoff.v1.PolicyValue
+	(*GetPolicyResponse)(nil),         // 38: holdoff.v1.GetPolicyResponse
+	(*PutPolicyRequest)(nil),          // 39: holdoff.v1.PutPolicyRequest
+	(*PutPolicyResponse)(nil),         // 40: holdoff.v1.PutPolicyResponse
+	(*DeletePolicyRequest)(nil),       // 41: holdoff.v1.DeletePolicyRequest
+	(*DeletePolicyResponse)(nil),      // 42: holdoff.v1.DeletePolicyResponse
+	(*CheckPolicyRequest)(nil),        // 43: holdoff.v1.CheckPolicyRequest
+	(*TrafficFacts)(nil),              // 44: holdoff.v1.TrafficFacts
+	(*PolicyChange)(nil),              // 45: holdoff.v1.PolicyChange
+	(*Finding)(nil),                   // 46: holdoff.v1.Finding
+	(*CheckPolicyResponse)(nil),       // 47: holdoff.v1.CheckPolicyResponse
+	(*Candidate)(nil),                 // 48: holdoff.v1.Candidate
+	(*Comparison)(nil),                // 49: holdoff.v1.Comparison
+	(*ComparedSide)(nil),              // 50: holdoff.v1.ComparedSide
+	(*Opening)(nil),                   // 51: holdoff.v1.Opening
+	(*DifferingAttempts)(nil),         // 52: holdoff.v1.DifferingAttempts
+	(*ComparedDependency)(nil),        // 53: holdoff.v1.ComparedDependency
+	(*PutCandidateRequest)(nil),       // 54: holdoff.v1.PutCandidateRequest
+	(*PutCandidateResponse)(nil),      // 55: holdoff.v1.PutCandidateResponse
+	(*ListCandidatesRequest)(nil),     // 56: holdoff.v1.ListCandidatesRequest
+	(*ListCandidatesResponse)(nil),    // 57: holdoff.v1.ListCandidatesResponse
+	(*GetCandidateRequest)(nil),       // 58: holdoff.v1.GetCandidateRequest
+	(*GetCandidateResponse)(nil),      // 59: holdoff.v1.GetCandidateResponse
+	(*PromoteCandidateRequest)(nil),   // 60: holdoff.v1.PromoteCandidateRequest
+	(*PromoteCandidateResponse)(nil),  // 61: holdoff.v1.PromoteCandidateResponse
+	(*DeleteCandidateRequest)(nil),    // 62: holdoff.v1.DeleteCandidateRequest
+	(*DeleteCandidateResponse)(nil),   // 63: holdoff.v1.DeleteCandidateResponse
+	(*ListReplicasRequest)(nil),       // 64: holdoff.v1.ListReplicasRequest
+	(*ListReplicasResponse)(nil),      // 65: holdoff.v1.ListReplicasResponse
+	(*Replica)(nil),                   // 66: holdoff.v1.Replica
+	nil,                               // 67: holdoff.v1.Finding.NumbersEntry
+	(*timestamppb.Timestamp)(nil),     // 68: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),       // 69: google.protobuf.Duration
+	(BreakerState)(0),                 // 70: holdoff.v1.BreakerState
+	(DenialReason)(0),                 // 71: holdoff.v1.DenialReason
+	(CheckVerdict)(0),                 // 72: holdoff.v1.CheckVerdict
 }
 var file_holdoff_v1_operator_proto_depIdxs = []int32{
 	0,   // 0: holdoff.v1.Override.kind:type_name -> holdoff.v1.OverrideKind
-	67,  // 1: holdoff.v1.Override.set_time:type_name -> google.protobuf.Timestamp
-	68,  // 2: holdoff.v1.Override.expires_in:type_name -> google.protobuf.Duration
-	69,  // 3: holdoff.v1.Dependency.state:type_name -> holdoff.v1.BreakerState
-	68,  // 4: holdoff.v1.Dependency.in_state_for:type_name -> google.protobuf.Duration
-	68,  // 5: holdoff.v1.Dependency.open_for:type_name -> google.protobuf.Duration
+	68,  // 1: holdoff.v1.Override.set_time:type_name -> google.protobuf.Timestamp
+	69,  // 2: holdoff.v1.Override.expires_in:type_name -> google.protobuf.Duration
+	70,  // 3: holdoff.v1.Dependency.state:type_name -> holdoff.v1.BreakerState
+	69,  // 4: holdoff.v1.Dependency.in_state_for:type_name -> google.protobuf.Duration
+	69,  // 5: holdoff.v1.Dependency.open_for:type_name -> google.protobuf.Duration
 	4,   // 6: holdoff.v1.Dependency.override:type_name -> holdoff.v1.Override
-	68,  // 7: holdoff.v1.Dependency.held_for:type_name -> google.protobuf.Duration
-	69,  // 8: holdoff.v1.Dependency.shadow_state:type_name -> holdoff.v1.BreakerState
+	69,  // 7: holdoff.v1.Dependency.held_for:type_name -> google.protobuf.Duration
+	70,  // 8: holdoff.v1.Dependency.shadow_state:type_name -> holdoff.v1.BreakerState
 	9,   // 9: holdoff.v1.Dependency.check:type_name -> holdoff.v1.CheckSummary
-	68,  // 10: holdoff.v1.Dependency.usual_latency:type_name -> google.protobuf.Duration
-	68,  // 11: holdoff.v1.Dependency.next_planned_in:type_name -> google.protobuf.Duration
+	69,  // 10: holdoff.v1.Dependency.usual_latency:type_name -> google.protobuf.Duration
+	69,  // 11: holdoff.v1.Dependency.next_planned_in:type_name -> google.protobuf.Duration
 	6,   // 12: holdoff.v1.Dependency.denials:type_name -> holdoff.v1.DenialCount
 	7,   // 13: holdoff.v1.Dependency.followed:type_name -> holdoff.v1.Followed
-	70,  // 14: holdoff.v1.DenialCount.reason:type_name -> holdoff.v1.DenialReason
-	68,  // 15: holdoff.v1.Followed.followed_for:type_name -> google.protobuf.Duration
-	68,  // 16: holdoff.v1.Followed.calendar_part:type_name -> google.protobuf.Duration
+	71,  // 14: holdoff.v1.DenialCount.reason:type_name -> holdoff.v1.DenialReason
+	69,  // 15: holdoff.v1.Followed.followed_for:type_name -> google.protobuf.Duration
+	69,  // 16: holdoff.v1.Followed.calendar_part:type_name -> google.protobuf.Duration
 	8,   // 17: holdoff.v1.Followed.reporters:type_name -> holdoff.v1.Reporter
-	68,  // 18: holdoff.v1.Reporter.heard_ago:type_name -> google.protobuf.Duration
-	68,  // 19: holdoff.v1.CheckSummary.period:type_name -> google.protobuf.Duration
-	71,  // 20: holdoff.v1.CheckSummary.verdict:type_name -> holdoff.v1.CheckVerdict
-	68,  // 21: holdoff.v1.CheckSummary.age:type_name -> google.protobuf.Duration
-	68,  // 22: holdoff.v1.CheckSummary.next_in:type_name -> google.protobuf.Duration
-	69,  // 23: holdoff.v1.ListDependenciesRequest.states:type_name -> holdoff.v1.BreakerState
+	69,  // 18: holdoff.v1.Reporter.heard_ago:type_name -> google.protobuf.Duration
+	69,  // 19: holdoff.v1.CheckSummary.period:type_name -> google.protobuf.Duration
+	72,  // 20: holdoff.v1.CheckSummary.verdict:type_name -> holdoff.v1.CheckVerdict
+	69,  // 21: holdoff.v1.CheckSummary.age:type_name -> google.protobuf.Duration
+	69,  // 22: holdoff.v1.CheckSummary.next_in:type_name -> google.protobuf.Duration
+	70,  // 23: holdoff.v1.ListDependenciesRequest.states:type_name -> holdoff.v1.BreakerState
 	5,   // 24: holdoff.v1.ListDependenciesResponse.dependencies:type_name -> holdoff.v1.Dependency
 	5,   // 25: holdoff.v1.GetDependencyResponse.dependency:type_name -> holdoff.v1.Dependency
 	5,   // 26: holdoff.v1.WatchDependenciesResponse.dependency:type_name -> holdoff.v1.Dependency
-	67,  // 27: holdoff.v1.Event.time:type_name -> google.protobuf.Timestamp
+	68,  // 27: holdoff.v1.Event.time:type_name -> google.protobuf.Timestamp
 	1,   // 28: holdoff.v1.Event.kind:type_name -> holdoff.v1.EventKind
-	69,  // 29: holdoff.v1.Event.from:type_name -> holdoff.v1.BreakerState
-	69,  // 30: holdoff.v1.Event.to:type_name -> holdoff.v1.BreakerState
-	68,  // 31: holdoff.v1.WatchEventsRequest.since:type_name -> google.protobuf.Duration
+	70,  // 29: holdoff.v1.Event.from:type_name -> holdoff.v1.BreakerState
+	70,  // 30: holdoff.v1.Event.to:type_name -> holdoff.v1.BreakerState
+	69,  // 31: holdoff.v1.WatchEventsRequest.since:type_name -> google.protobuf.Duration
 	16,  // 32: holdoff.v1.WatchEventsResponse.event:type_name -> holdoff.v1.Event
-	68,  // 33: holdoff.v1.ListEventsRequest.since:type_name -> google.protobuf.Duration
+	69,  // 33: holdoff.v1.ListEventsRequest.since:type_name -> google.protobuf.Duration
 	16,  // 34: holdoff.v1.ListEventsResponse.events:type_name -> holdoff.v1.Event
 	0,   // 35: holdoff.v1.SetOverrideRequest.kind:type_name -> holdoff.v1.OverrideKind
-	68,  // 36: holdoff.v1.SetOverrideRequest.expires_in:type_name -> google.protobuf.Duration
+	69,  // 36: holdoff.v1.SetOverrideRequest.expires_in:type_name -> google.protobuf.Duration
 	5,   // 37: holdoff.v1.SetOverrideResponse.dependency:type_name -> holdoff.v1.Dependency
 	5,   // 38: holdoff.v1.ClearOverrideResponse.dependency:type_name -> holdoff.v1.Dependency
 	5,   // 39: holdoff.v1.ResetDependencyResponse.dependency:type_name -> holdoff.v1.Dependency
 	5,   // 40: holdoff.v1.ClearHoldResponse.dependency:type_name -> holdoff.v1.Dependency
-	67,  // 41: holdoff.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
+	68,  // 41: holdoff.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
 	29,  // 42: holdoff.v1.ListAuditResponse.records:type_name -> holdoff.v1.AuditRecord
-	2,   // 43: holdoff.v1.Policy.source:type_name -> holdoff.v1.PolicySource
-	32,  // 44: holdoff.v1.ListPoliciesResponse.policies:type_name -> holdoff.v1.Policy
-	36,  // 45: holdoff.v1.GetPolicyResponse.values:type_name -> holdoff.v1.PolicyValue
-	32,  // 46: holdoff.v1.PutPolicyResponse.policy:type_name -> holdoff.v1.Policy
-	43,  // 47: holdoff.v1.CheckPolicyRequest.traffic:type_name -> holdoff.v1.TrafficFacts
-	43,  // 48: holdoff.v1.CheckPolicyRequest.everywhere:type_name -> holdoff.v1.TrafficFacts
-	68,  // 49: holdoff.v1.TrafficFacts.deadline:type_name -> google.protobuf.Duration
-	68,  // 50: holdoff.v1.TrafficFacts.attempt_time:type_name -> google.protobuf.Duration
-	68,  // 51: holdoff.v1.TrafficFacts.attempt_timeout:type_name -> google.protobuf.Duration
-	68,  // 52: holdoff.v1.TrafficFacts.recovery_goal:type_name -> google.protobuf.Duration
-	3,   // 53: holdoff.v1.Finding.severity:type_name -> holdoff.v1.FindingSeverity
-	66,  // 54: holdoff.v1.Finding.numbers:type_name -> holdoff.v1.Finding.NumbersEntry
-	44,  // 55: holdoff.v1.Finding.proposal:type_name -> holdoff.v1.PolicyChange
-	45,  // 56: holdoff.v1.CheckPolicyResponse.findings:type_name -> holdoff.v1.Finding
-	67,  // 57: holdoff.v1.Candidate.put_time:type_name -> google.protobuf.Timestamp
-	48,  // 58: holdoff.v1.Candidate.comparison:type_name -> holdoff.v1.Comparison
-	67,  // 59: holdoff.v1.Comparison.since:type_name -> google.protobuf.Timestamp
-	67,  // 60: holdoff.v1.Comparison.until:type_name -> google.protobuf.Timestamp
-	49,  // 61: holdoff.v1.Comparison.live:type_name -> holdoff.v1.ComparedSide
-	49,  // 62: holdoff.v1.Comparison.candidate:type_name -> holdoff.v1.ComparedSide
-	51,  // 63: holdoff.v1.Comparison.refused:type_name -> holdoff.v1.DifferingAttempts
-	51,  // 64: holdoff.v1.Comparison.let_through:type_name -> holdoff.v1.DifferingAttempts
-	68,  // 65: holdoff.v1.Comparison.later_by:type_name -> google.protobuf.Duration
-	68,  // 66: holdoff.v1.Comparison.sooner_by:type_name -> google.protobuf.Duration
-	50,  // 67: holdoff.v1.ComparedSide.openings:type_name -> holdoff.v1.Opening
-	67,  // 68: holdoff.v1.Opening.time:type_name -> google.protobuf.Timestamp
-	70,  // 69: holdoff.v1.DifferingAttempts.reason:type_name -> holdoff.v1.DenialReason
-	69,  // 70: holdoff.v1.ComparedDependency.candidate_state:type_name -> holdoff.v1.BreakerState
-	48,  // 71: holdoff.v1.ComparedDependency.comparison:type_name -> holdoff.v1.Comparison
-	47,  // 72: holdoff.v1.PutCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
-	47,  // 73: holdoff.v1.ListCandidatesResponse.candidates:type_name -> holdoff.v1.Candidate
-	47,  // 74: holdoff.v1.GetCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
-	52,  // 75: holdoff.v1.GetCandidateResponse.dependencies:type_name -> holdoff.v1.ComparedDependency
-	32,  // 76: holdoff.v1.PromoteCandidateResponse.policy:type_name -> holdoff.v1.Policy
-	47,  // 77: holdoff.v1.PromoteCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
-	65,  // 78: holdoff.v1.ListReplicasResponse.replicas:type_name -> holdoff.v1.Replica
-	67,  // 79: holdoff.v1.Replica.since:type_name -> google.protobuf.Timestamp
-	68,  // 80: holdoff.v1.Replica.seen_ago:type_name -> google.protobuf.Duration
-	10,  // 81: holdoff.v1.OperatorService.ListDependencies:input_type -> holdoff.v1.ListDependenciesRequest
-	12,  // 82: holdoff.v1.OperatorService.GetDependency:input_type -> holdoff.v1.GetDependencyRequest
-	14,  // 83: holdoff.v1.OperatorService.WatchDependencies:input_type -> holdoff.v1.WatchDependenciesRequest
-	17,  // 84: holdoff.v1.OperatorService.WatchEvents:input_type -> holdoff.v1.WatchEventsRequest
-	19,  // 85: holdoff.v1.OperatorService.ListEvents:input_type -> holdoff.v1.ListEventsRequest
-	21,  // 86: holdoff.v1.OperatorService.SetOverride:input_type -> holdoff.v1.SetOverrideRequest
-	23,  // 87: holdoff.v1.OperatorService.ClearOverride:input_type -> holdoff.v1.ClearOverrideRequest
-	25,  // 88: holdoff.v1.OperatorService.ResetDependency:input_type -> holdoff.v1.ResetDependencyRequest
-	27,  // 89: holdoff.v1.OperatorService.ClearHold:input_type -> holdoff.v1.ClearHoldRequest
-	30,  // 90: holdoff.v1.OperatorService.ListAudit:input_type -> holdoff.v1.ListAuditRequest
-	33,  // 91: holdoff.v1.OperatorService.ListPolicies:input_type -> holdoff.v1.ListPoliciesRequest
-	35,  // 92: holdoff.v1.OperatorService.GetPolicy:input_type -> holdoff.v1.GetPolicyRequest
-	38,  // 93: holdoff.v1.OperatorService.PutPolicy:input_type -> holdoff.v1.PutPolicyRequest
-	40,  // 94: holdoff.v1.OperatorService.DeletePolicy:input_type -> holdoff.v1.DeletePolicyRequest
-	42,  // 95: holdoff.v1.OperatorService.CheckPolicy:input_type -> holdoff.v1.CheckPolicyRequest
-	53,  // 96: holdoff.v1.OperatorService.PutCandidate:input_type -> holdoff.v1.PutCandidateRequest
-	55,  // 97: holdoff.v1.OperatorService.ListCandidates:input_type -> holdoff.v1.ListCandidatesRequest
-	57,  // 98: holdoff.v1.OperatorService.GetCandidate:input_type -> holdoff.v1.GetCandidateRequest
-	59,  // 99: holdoff.v1.OperatorService.PromoteCandidate:input_type -> holdoff.v1.PromoteCandidateRequest
-	61,  // 100: holdoff.v1.OperatorService.DeleteCandidate:input_type -> holdoff.v1.DeleteCandidateRequest
-	63,  // 101: holdoff.v1.OperatorService.ListReplicas:input_type -> holdoff.v1.ListReplicasRequest
-	11,  // 102: holdoff.v1.OperatorService.ListDependencies:output_type -> holdoff.v1.ListDependenciesResponse
-	13,  // 103: holdoff.v1.OperatorService.GetDependency:output_type -> holdoff.v1.GetDependencyResponse
-	15,  // 104: holdoff.v1.OperatorService.WatchDependencies:output_type -> holdoff.v1.WatchDependenciesResponse
-	18,  // 105: holdoff.v1.OperatorService.WatchEvents:output_type -> holdoff.v1.WatchEventsResponse
-	20,  // 106: holdoff.v1.OperatorService.ListEvents:output_type -> holdoff.v1.ListEventsResponse
-	22,  // 107: holdoff.v1.OperatorService.SetOverride:output_type -> holdoff.v1.SetOverrideResponse
-	24,  // 108: holdoff.v1.OperatorService.ClearOverride:output_type -> holdoff.v1.ClearOverrideResponse
-	26,  // 109: holdoff.v1.OperatorService.ResetDependency:output_type -> holdoff.v1.ResetDependencyResponse
-	28,  // 110: holdoff.v1.OperatorService.ClearHold:output_type -> holdoff.v1.ClearHoldResponse
-	31,  // 111: holdoff.v1.OperatorService.ListAudit:output_type -> holdoff.v1.ListAuditResponse
-	34,  // 112: holdoff.v1.OperatorService.ListPolicies:output_type -> holdoff.v1.ListPoliciesResponse
-	37,  // 113: holdoff.v1.OperatorService.GetPolicy:output_type -> holdoff.v1.GetPolicyResponse
-	39,  // 114: holdoff.v1.OperatorService.PutPolicy:output_type -> holdoff.v1.PutPolicyResponse
-	41,  // 115: holdoff.v1.OperatorService.DeletePolicy:output_type -> holdoff.v1.DeletePolicyResponse
-	46,  // 116: holdoff.v1.OperatorService.CheckPolicy:output_type -> holdoff.v1.CheckPolicyResponse
-	54,  // 117: holdoff.v1.OperatorService.PutCandidate:output_type -> holdoff.v1.PutCandidateResponse
-	56,  // 118: holdoff.v1.OperatorService.ListCandidates:output_type -> holdoff.v1.ListCandidatesResponse
-	58,  // 119: holdoff.v1.OperatorService.GetCandidate:output_type -> holdoff.v1.GetCandidateResponse
-	60,  // 120: holdoff.v1.OperatorService.PromoteCandidate:output_type -> holdoff.v1.PromoteCandidateResponse
-	62,  // 121: holdoff.v1.OperatorService.DeleteCandidate:output_type -> holdoff.v1.DeleteCandidateResponse
-	64,  // 122: holdoff.v1.OperatorService.ListReplicas:output_type -> holdoff.v1.ListReplicasResponse
-	102, // [102:123] is the sub-list for method output_type
-	81,  // [81:102] is the sub-list for method input_type
-	81,  // [81:81] is the sub-list for extension type_name
-	81,  // [81:81] is the sub-list for extension extendee
-	0,   // [0:81] is the sub-list for field type_name
+	32,  // 43: holdoff.v1.ListAuditResponse.chain:type_name -> holdoff.v1.AuditChain
+	2,   // 44: holdoff.v1.Policy.source:type_name -> holdoff.v1.PolicySource
+	33,  // 45: holdoff.v1.ListPoliciesResponse.policies:type_name -> holdoff.v1.Policy
+	37,  // 46: holdoff.v1.GetPolicyResponse.values:type_name -> holdoff.v1.PolicyValue
+	33,  // 47: holdoff.v1.PutPolicyResponse.policy:type_name -> holdoff.v1.Policy
+	44,  // 48: holdoff.v1.CheckPolicyRequest.traffic:type_name -> holdoff.v1.TrafficFacts
+	44,  // 49: holdoff.v1.CheckPolicyRequest.everywhere:type_name -> holdoff.v1.TrafficFacts
+	69,  // 50: holdoff.v1.TrafficFacts.deadline:type_name -> google.protobuf.Duration
+	69,  // 51: holdoff.v1.TrafficFacts.attempt_time:type_name -> google.protobuf.Duration
+	69,  // 52: holdoff.v1.TrafficFacts.attempt_timeout:type_name -> google.protobuf.Duration
+	69,  // 53: holdoff.v1.TrafficFacts.recovery_goal:type_name -> google.protobuf.Duration
+	3,   // 54: holdoff.v1.Finding.severity:type_name -> holdoff.v1.FindingSeverity
+	67,  // 55: holdoff.v1.Finding.numbers:type_name -> holdoff.v1.Finding.NumbersEntry
+	45,  // 56: holdoff.v1.Finding.proposal:type_name -> holdoff.v1.PolicyChange
+	46,  // 57: holdoff.v1.CheckPolicyResponse.findings:type_name -> holdoff.v1.Finding
+	68,  // 58: holdoff.v1.Candidate.put_time:type_name -> google.protobuf.Timestamp
+	49,  // 59: holdoff.v1.Candidate.comparison:type_name -> holdoff.v1.Comparison
+	68,  // 60: holdoff.v1.Comparison.since:type_name -> google.protobuf.Timestamp
+	68,  // 61: holdoff.v1.Comparison.until:type_name -> google.protobuf.Timestamp
+	50,  // 62: holdoff.v1.Comparison.live:type_name -> holdoff.v1.ComparedSide
+	50,  // 63: holdoff.v1.Comparison.candidate:type_name -> holdoff.v1.ComparedSide
+	52,  // 64: holdoff.v1.Comparison.refused:type_name -> holdoff.v1.DifferingAttempts
+	52,  // 65: holdoff.v1.Comparison.let_through:type_name -> holdoff.v1.DifferingAttempts
+	69,  // 66: holdoff.v1.Comparison.later_by:type_name -> google.protobuf.Duration
+	69,  // 67: holdoff.v1.Comparison.sooner_by:type_name -> google.protobuf.Duration
+	51,  // 68: holdoff.v1.ComparedSide.openings:type_name -> holdoff.v1.Opening
+	68,  // 69: holdoff.v1.Opening.time:type_name -> google.protobuf.Timestamp
+	71,  // 70: holdoff.v1.DifferingAttempts.reason:type_name -> holdoff.v1.DenialReason
+	70,  // 71: holdoff.v1.ComparedDependency.candidate_state:type_name -> holdoff.v1.BreakerState
+	49,  // 72: holdoff.v1.ComparedDependency.comparison:type_name -> holdoff.v1.Comparison
+	48,  // 73: holdoff.v1.PutCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
+	48,  // 74: holdoff.v1.ListCandidatesResponse.candidates:type_name -> holdoff.v1.Candidate
+	48,  // 75: holdoff.v1.GetCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
+	53,  // 76: holdoff.v1.GetCandidateResponse.dependencies:type_name -> holdoff.v1.ComparedDependency
+	33,  // 77: holdoff.v1.PromoteCandidateResponse.policy:type_name -> holdoff.v1.Policy
+	48,  // 78: holdoff.v1.PromoteCandidateResponse.candidate:type_name -> holdoff.v1.Candidate
+	66,  // 79: holdoff.v1.ListReplicasResponse.replicas:type_name -> holdoff.v1.Replica
+	68,  // 80: holdoff.v1.Replica.since:type_name -> google.protobuf.Timestamp
+	69,  // 81: holdoff.v1.Replica.seen_ago:type_name -> google.protobuf.Duration
+	10,  // 82: holdoff.v1.OperatorService.ListDependencies:input_type -> holdoff.v1.ListDependenciesRequest
+	12,  // 83: holdoff.v1.OperatorService.GetDependency:input_type -> holdoff.v1.GetDependencyRequest
+	14,  // 84: holdoff.v1.OperatorService.WatchDependencies:input_type -> holdoff.v1.WatchDependenciesRequest
+	17,  // 85: holdoff.v1.OperatorService.WatchEvents:input_type -> holdoff.v1.WatchEventsRequest
+	19,  // 86: holdoff.v1.OperatorService.ListEvents:input_type -> holdoff.v1.ListEventsRequest
+	21,  // 87: holdoff.v1.OperatorService.SetOverride:input_type -> holdoff.v1.SetOverrideRequest
+	23,  // 88: holdoff.v1.OperatorService.ClearOverride:input_type -> holdoff.v1.ClearOverrideRequest
+	25,  // 89: holdoff.v1.OperatorService.ResetDependency:input_type -> holdoff.v1.ResetDependencyRequest
+	27,  // 90: holdoff.v1.OperatorService.ClearHold:input_type -> holdoff.v1.ClearHoldRequest
+	30,  // 91: holdoff.v1.OperatorService.ListAudit:input_type -> holdoff.v1.ListAuditRequest
+	34,  // 92: holdoff.v1.OperatorService.ListPolicies:input_type -> holdoff.v1.ListPoliciesRequest
+	36,  // 93: holdoff.v1.OperatorService.GetPolicy:input_type -> holdoff.v1.GetPolicyRequest
+	39,  // 94: holdoff.v1.OperatorService.PutPolicy:input_type -> holdoff.v1.PutPolicyRequest
+	41,  // 95: holdoff.v1.OperatorService.DeletePolicy:input_type -> holdoff.v1.DeletePolicyRequest
+	43,  // 96: holdoff.v1.OperatorService.CheckPolicy:input_type -> holdoff.v1.CheckPolicyRequest
+	54,  // 97: holdoff.v1.OperatorService.PutCandidate:input_type -> holdoff.v1.PutCandidateRequest
+	56,  // 98: holdoff.v1.OperatorService.ListCandidates:input_type -> holdoff.v1.ListCandidatesRequest
+	58,  // 99: holdoff.v1.OperatorService.GetCandidate:input_type -> holdoff.v1.GetCandidateRequest
+	60,  // 100: holdoff.v1.OperatorService.PromoteCandidate:input_type -> holdoff.v1.PromoteCandidateRequest
+	62,  // 101: holdoff.v1.OperatorService.DeleteCandidate:input_type -> holdoff.v1.DeleteCandidateRequest
+	64,  // 102: holdoff.v1.OperatorService.ListReplicas:input_type -> holdoff.v1.ListReplicasRequest
+	11,  // 103: holdoff.v1.OperatorService.ListDependencies:output_type -> holdoff.v1.ListDependenciesResponse
+	13,  // 104: holdoff.v1.OperatorService.GetDependency:output_type -> holdoff.v1.GetDependencyResponse
+	15,  // 105: holdoff.v1.OperatorService.WatchDependencies:output_type -> holdoff.v1.WatchDependenciesResponse
+	18,  // 106: holdoff.v1.OperatorService.WatchEvents:output_type -> holdoff.v1.WatchEventsResponse
+	20,  // 107: holdoff.v1.OperatorService.ListEvents:output_type -> holdoff.v1.ListEventsResponse
+	22,  // 108: holdoff.v1.OperatorService.SetOverride:output_type -> holdoff.v1.SetOverrideResponse
+	24,  // 109: holdoff.v1.OperatorService.ClearOverride:output_type -> holdoff.v1.ClearOverrideResponse
+	26,  // 110: holdoff.v1.OperatorService.ResetDependency:output_type -> holdoff.v1.ResetDependencyResponse
+	28,  // 111: holdoff.v1.OperatorService.ClearHold:output_type -> holdoff.v1.ClearHoldResponse
+	31,  // 112: holdoff.v1.OperatorService.ListAudit:output_type -> holdoff.v1.ListAuditResponse
+	35,  // 113: holdoff.v1.OperatorService.ListPolicies:output_type -> holdoff.v1.ListPoliciesResponse
+	38,  // 114: holdoff.v1.OperatorService.GetPolicy:output_type -> holdoff.v1.GetPolicyResponse
+	40,  // 115: holdoff.v1.OperatorService.PutPolicy:output_type -> holdoff.v1.PutPolicyResponse
+	42,  // 116: holdoff.v1.OperatorService.DeletePolicy:output_type -> holdoff.v1.DeletePolicyResponse
+	47,  // 117: holdoff.v1.OperatorService.CheckPolicy:output_type -> holdoff.v1.CheckPolicyResponse
+	55,  // 118: holdoff.v1.OperatorService.PutCandidate:output_type -> holdoff.v1.PutCandidateResponse
+	57,  // 119: holdoff.v1.OperatorService.ListCandidates:output_type -> holdoff.v1.ListCandidatesResponse
+	59,  // 120: holdoff.v1.OperatorService.GetCandidate:output_type -> holdoff.v1.GetCandidateResponse
+	61,  // 121: holdoff.v1.OperatorService.PromoteCandidate:output_type -> holdoff.v1.PromoteCandidateResponse
+	63,  // 122: holdoff.v1.OperatorService.DeleteCandidate:output_type -> holdoff.v1.DeleteCandidateResponse
+	65,  // 123: holdoff.v1.OperatorService.ListReplicas:output_type -> holdoff.v1.ListReplicasResponse
+	103, // [103:124] is the sub-list for method output_type
+	82,  // [82:103] is the sub-list for method input_type
+	82,  // [82:82] is the sub-list for extension type_name
+	82,  // [82:82] is the sub-list for extension extendee
+	0,   // [0:82] is the sub-list for field type_name
 }
 
 func init() { file_holdoff_v1_operator_proto_init() }
@@ -5730,14 +5853,14 @@ func file_holdoff_v1_operator_proto_init() {
 		(*WatchDependenciesResponse_Removed)(nil),
 		(*WatchDependenciesResponse_Synced)(nil),
 	}
-	file_holdoff_v1_operator_proto_msgTypes[39].OneofWrappers = []any{}
+	file_holdoff_v1_operator_proto_msgTypes[40].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_holdoff_v1_operator_proto_rawDesc), len(file_holdoff_v1_operator_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   63,
+			NumMessages:   64,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

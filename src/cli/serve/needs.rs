@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use super::{Http, Lasts, ServeArgs};
 use crate::{
     cli::{exit::Failure, size, span},
-    settings::StoreSettings,
+    settings::{MetricsDependencies, StoreSettings},
 };
 
 /// One that was given, and whether what it needs is there.
@@ -24,7 +24,7 @@ struct Need {
 /// # Errors
 /// [`Failure::Usage`] for the first flag that would do nothing: its name, its value, and what it
 /// needs.
-pub fn check(args: &ServeArgs) -> Result<(), Failure> {
+pub fn check(args: &ServeArgs, sends_metrics: bool) -> Result<(), Failure> {
     let is_shared = match args.store {
         StoreSettings::Shared(..) => true,
         StoreSettings::Memory => false,
@@ -64,6 +64,13 @@ pub fn check(args: &ServeArgs) -> Result<(), Failure> {
                         it out",
         },
         Need {
+            flag: "--metrics-dependencies",
+            value: args.metrics_dependencies.map(written),
+            is_met: args.http != Http::Off || sends_metrics,
+            otherwise: "metrics go nowhere with --http off; give --http HOST:PORT, name a collector \
+                        (OTEL_EXPORTER_OTLP_ENDPOINT), or leave it out",
+        },
+        Need {
             flag: "--max-sessions-per-principal",
             value: text(args.max_sessions_per_principal),
             is_met: has_names,
@@ -95,6 +102,14 @@ pub fn check(args: &ServeArgs) -> Result<(), Failure> {
 
 fn text(value: Option<impl Display>) -> Option<String> {
     value.map(|value| value.to_string())
+}
+
+fn written(which: MetricsDependencies) -> String {
+    match which {
+        MetricsDependencies::Off => "off".to_owned(),
+        MetricsDependencies::Top(count) => format!("top-{count}"),
+        MetricsDependencies::All => "all".to_owned(),
+    }
 }
 
 /// As it is written on the command line.

@@ -6,7 +6,11 @@ use redb::{Database, ReadableTable, WriteTransaction};
 use tempfile::{TempDir, tempdir};
 
 use super::*;
-use crate::durable::{AuditVerdict, ChainBreak, datafile::AUDIT, memory::KEPT_RECORDS};
+use crate::durable::{
+    AuditVerdict, ChainBreak, ChainHash,
+    datafile::{AUDIT, AUDIT_OF},
+    memory::KEPT_RECORDS,
+};
 
 const RECORDS: u64 = 9;
 
@@ -37,7 +41,7 @@ fn stored(transaction: &WriteTransaction, sequence: u64) -> Vec<u8> {
 }
 
 async fn verdict(home: &Path) -> AuditVerdict {
-    open(home).durable.audit_verify().await.unwrap()
+    open(home).durable.audit_verify("default").await.unwrap()
 }
 
 #[tokio::test]
@@ -173,7 +177,7 @@ async fn a_page_holds_its_namespace_alone_oldest_first() {
         let sequences = async |namespace, after, limit| {
             let page = durable.audit_page(namespace, after, limit).await.unwrap();
             page.into_iter()
-                .map(|record| record.sequence)
+                .map(|link| link.record.sequence)
                 .collect::<Vec<_>>()
         };
         assert_eq!(sequences(Some("even"), 0, 3).await, [1, 3, 5]);
@@ -183,6 +187,51 @@ async fn a_page_holds_its_namespace_alone_oldest_first() {
         assert_eq!(sequences(None, 8, 100).await, [9, 10]);
         assert_eq!(sequences(None, u64::MAX, 100).await, [0u64; 0]);
     }
+}
+
+#[tokio::test]
+async fn each_record_comes_with_the_hash_before_it_of_whatever_namespace() {
+    let home = tempdir().unwrap();
+    let in_memory = Durable::in_memory(start_at(noon())).durable;
+    for durable in [open(home.path()).durable, in_memory] {
+        let mut hashes = vec![ChainHash([0; 32])];
+        for n in 0..6u64 {
+            let namespace = if n % 2 == 0 { "even" } else { "odd" }.to_owned();
+            let entry = AuditEntry {
+                namespace,
+                ..entry("ClearHold", "d")
+            };
+            let record = durable.commit(Change::RecordOnly, entry).await.unwrap();
+            hashes.push(record.hash);
+        }
+        for namespace in [None, Some("even"), Some("odd")] {
+            for after in 0..6 {
+                for link in durable.audit_page(namespace, after, 100).await.unwrap() {
+                    let before = hashes[link.record.sequence as usize - 1];
+                    assert_eq!(link.before, Some(before));
+                }
+            }
+        }
+        let verdict = durable.audit_verify("odd").await.unwrap();
+        assert_eq!((verdict.intact, verdict.intact_of_namespace), (6, 3));
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_is_only_hidden_from_its_namespace_is_counted_by_the_walk() {
+    let home = written().await;
+    tamper(home.path(), |transaction| {
+        let mut index = transaction.open_table(AUDIT_OF).unwrap();
+        assert!(index.remove(("default", 5)).unwrap().is_some());
+    });
+    let durable = open(home.path()).durable;
+    let listed = durable.audit_page(Some("default"), 0, 100).await.unwrap();
+    let verdict = durable.audit_verify("default").await.unwrap();
+    assert_eq!(verdict.broken, None);
+    assert_eq!(
+        (listed.len() as u64, verdict.intact_of_namespace),
+        (RECORDS - 1, RECORDS)
+    );
 }
 
 #[tokio::test]
@@ -196,13 +245,18 @@ async fn in_memory_the_newest_records_are_kept_and_the_sequence_goes_on() {
             .await
             .unwrap();
     }
-    let verdict = durable.audit_verify().await.unwrap();
+    let verdict = durable.audit_verify("default").await.unwrap();
     assert_eq!(
         (verdict.intact, verdict.broken),
         (KEPT_RECORDS as u64, None)
     );
     assert_eq!(verdict.head.sequence, all);
-    assert_eq!(durable.audit_page(None, 0, 1).await.unwrap()[0].sequence, 6);
+    assert_eq!(
+        durable.audit_page(None, 0, 1).await.unwrap()[0]
+            .record
+            .sequence,
+        6
+    );
     assert!(!durable.degraded());
     durable.flushed().await.unwrap();
     durable.close(noon()).await.unwrap();

@@ -66,7 +66,7 @@ async fn a_full_disk_refuses_changes_keeps_checkpoints_and_recovers_by_itself() 
     recovered(&durable).await;
     durable.flushed().await.unwrap();
     assert_eq!(set(&durable, "after").await, Ok(2));
-    assert_eq!(durable.audit_verify().await.unwrap().broken, None);
+    assert_eq!(durable.audit_verify("default").await.unwrap().broken, None);
     durable.close(noon()).await.unwrap();
 
     let state = open(home.path()).state;
@@ -120,7 +120,7 @@ async fn a_change_refused_by_a_failed_sync_is_taken_back_and_the_file_is_replace
     let Opened { durable, state } = open(home.path());
     assert_eq!(state.policies, [(key("p"), policy("old"))]);
     assert_eq!(state.overrides.len(), 2);
-    assert_eq!(durable.audit_verify().await.unwrap().broken, None);
+    assert_eq!(durable.audit_verify("default").await.unwrap().broken, None);
 }
 
 fn inode(home: &Path) -> u64 {
@@ -249,7 +249,10 @@ fn a_real_limit_on_the_file_refuses_changes_and_loses_none() {
         .build()
         .unwrap();
     assert_eq!(
-        runtime.block_on(durable.audit_verify()).unwrap().broken,
+        runtime
+            .block_on(durable.audit_verify("default"))
+            .unwrap()
+            .broken,
         None
     );
 }

@@ -283,7 +283,10 @@ async fn after_the_close_everything_is_refused_and_nothing_waits() {
         .await;
     assert_eq!(refused, Err(DurableError::Closed));
     assert_eq!(durable.flushed().await, Err(DurableError::Closed));
-    assert_eq!(durable.audit_verify().await, Err(DurableError::Closed));
+    assert_eq!(
+        durable.audit_verify("default").await,
+        Err(DurableError::Closed)
+    );
 }
 
 #[tokio::test]

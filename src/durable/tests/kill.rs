@@ -16,7 +16,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tempfile::tempdir;
 
 use super::*;
-use crate::durable::{DurableError, Restored};
+use crate::durable::{AuditLink, DurableError, Restored};
 
 const DIRECTORY: &str = "HOLDOFF_TEST_KILL_DIRECTORY";
 const NEXT_STEPS: &str = "HOLDOFF_TEST_KILL_STEPS";
@@ -189,13 +189,13 @@ fn what_was_acknowledged_survives_a_kill_at_any_instant() {
 
 /// The newest step of each writer in the log, after a look at all of it.
 async fn steps_in_the_log(durable: &Durable) -> Steps {
-    let verdict = durable.audit_verify().await.unwrap();
+    let verdict = durable.audit_verify("default").await.unwrap();
     assert_eq!(
         (verdict.broken, verdict.intact),
         (None, verdict.head.sequence)
     );
     let mut found = Steps::default();
-    for record in durable.audit_page(None, 0, usize::MAX).await.unwrap() {
+    for AuditLink { record, .. } in durable.audit_page(None, 0, usize::MAX).await.unwrap() {
         let writer: usize = record.dependency[1..].parse().unwrap();
         let step = record.detail.parse().unwrap();
         assert_eq!(step, found[writer] + 1, "no step is missing or there twice");

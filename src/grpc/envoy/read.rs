@@ -2,6 +2,11 @@
 //!
 //! Entries whose key begins with `holdoff.` speak to holdoff; all others say which dependency is
 //! meant. Fields that this does not know are passed over, as protobuf does.
+//!
+//! Keys are the operator's; values may be a stranger's (a header, a path) or the upstream's. Where a
+//! question is refused Envoy lets the call pass, unless it is told otherwise, so only what an
+//! operator or holdoff itself wrote is read strictly: keys, the permit, the status. Every other value
+//! is read as well as it can be, and never decides whether there is an answer.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use holdoff_decision::{Nanos, Outcome, policy::Rate};
@@ -10,6 +15,7 @@ use super::outcome;
 use crate::{
     coordinator::{Hits, Refusal, Reporting},
     grpc::read::{self, quoted},
+    policy::{NAME_MAX_BYTES, is_name},
     proto::ratelimit::envoy::{
         extensions::common::ratelimit::v3::{
             RateLimitDescriptor, rate_limit_descriptor::RateLimitOverride,
@@ -22,10 +28,13 @@ use crate::{
 /// Descriptors of a request, and entries of a descriptor.
 const DESCRIPTORS_MAX: usize = 100;
 const ENTRIES_MAX: usize = 64;
-/// What Envoy itself allows.
-const HITS_MAX: u64 = 1_000_000_000;
-const ATTEMPT_MAX: u32 = 1_000_000;
-const CALLER_MAX: usize = 200;
+/// What Envoy itself allows; more counts as this.
+const HITS_MAX: u32 = 1_000_000_000;
+/// More counts as this.
+const ATTEMPT_MAX: u64 = 1_000_000;
+/// Of a caller the rest is cut off; what came with an outcome is not read then.
+const TEXT_MAX: usize = 200;
+/// More counts as this.
 const LATENCY_MAX_MS: u64 = 24 * 3_600_000;
 /// Keys that speak to holdoff begin so.
 const OURS: &str = "holdoff.";
@@ -57,7 +66,8 @@ pub enum Meant {
     Refund,
 }
 
-/// The entries of one descriptor that speak to holdoff, as they were sent.
+/// The entries of one descriptor that speak to holdoff. `None`, except for the dependency, also where
+/// they say nothing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Said<'a> {
     dependency: Option<&'a str>,
@@ -121,27 +131,26 @@ fn descriptor<'a>(
 ) -> Result<Descriptor<'a>, Refusal> {
     let (said, entries) = entries(field, descriptor)?;
     let dependency = match said.dependency {
-        Some(name) => Some(name.to_owned()),
+        // Said to be nothing, by whoever writes it, is still said.
+        Some(name) if says(name) || entries.is_empty() => Some(name.to_owned()),
         None if entries.is_empty() => None,
-        None => named(&entries)?,
+        Some(_) | None => named(&entries)?,
     };
-    if let Some(name) = &dependency {
-        read::name(&format!("{field}.entries"), name)?;
-    }
+    let dependency = dependency.map(|name| nameable(&name));
     let meant = meant(field, &said, descriptor, wall_unix_secs)?;
     if dependency.is_none() && entries.is_empty() && !matches!(meant, Meant::Report(..)) {
         let problem = format!("none that names a dependency; {OURS}dependency does");
         return Err(Refusal::invalid(format!("{field}.entries"), problem));
     }
     Ok(Descriptor {
-        hits: hits(field, descriptor, of_request, &meant)?,
+        hits: hits(descriptor, of_request, &meant),
         limit: descriptor
             .limit
             .as_ref()
             .map(|limit| self::limit(field, limit))
             .transpose()?,
-        caller: said.caller,
-        instance: said.instance,
+        caller: said.caller.map(cut),
+        instance: said.instance.map(cut),
         dependency,
         meant,
     })
@@ -184,20 +193,52 @@ fn entries<'a>(
                 return Err(Refusal::invalid(field(), problem));
             }
         };
-        read::limited(&field(), value, CALLER_MAX)?;
-        // What Envoy writes for nothing.
-        let value = (!value.is_empty() && value != "-").then_some(value);
-        if slot.is_some() {
+        if slot.replace(value).is_some() {
             return Err(Refusal::invalid(field(), format!("{key} stands twice")));
         }
-        *slot = value;
     }
+    let heard = |value: Option<&'a str>| value.filter(|value| says(value));
+    let said = Said {
+        dependency: said.dependency,
+        attempt: heard(said.attempt),
+        caller: heard(said.caller),
+        instance: heard(said.instance),
+        outcome: heard(said.outcome),
+        flags: heard(said.flags),
+        duration_ms: heard(said.duration_ms),
+        retry_after: heard(said.retry_after),
+        permit: heard(said.permit),
+    };
     Ok((said, others))
 }
 
-fn meant(
+/// Not what Envoy writes for nothing.
+fn says(value: &str) -> bool {
+    !value.is_empty() && value != "-"
+}
+
+/// The name for what was written: `_` for what no name may hold, and its beginning where it is
+/// longer; `-` for nothing.
+fn nameable(text: &str) -> String {
+    if is_name(text) {
+        return text.to_owned();
+    }
+    let allowed = |it: char| is_name(it.encode_utf8(&mut [0; 4]));
+    let name = text.chars().map(|it| if allowed(it) { it } else { '_' });
+    match name.take(NAME_MAX_BYTES).collect::<String>() {
+        none if none.is_empty() => "-".to_owned(),
+        name => name,
+    }
+}
+
+/// The beginning of what is too long.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_MAX)]
+}
+
+fn meant<'a>(
     field: &str,
-    said: &Said<'_>,
+    said: &Said<'a>,
     descriptor: &RateLimitDescriptor,
     wall_unix_secs: u64,
 ) -> Result<Meant, Refusal> {
@@ -206,23 +247,27 @@ fn meant(
         Some(LATER) | None if !tells => match descriptor.is_negative_hits {
             true => Ok(Meant::Refund),
             false => {
-                let attempt = number(field, "attempt", said.attempt, 1, ATTEMPT_MAX.into())?;
+                let attempt = said.attempt.and_then(|text| counted(text, ATTEMPT_MAX));
                 let reporting = match said.outcome {
                     Some(_) => Reporting::AtTheEnd,
                     None => Reporting::Never,
                 };
-                Ok(Meant::Question(attempt.unwrap_or(1) as u32, reporting))
+                let attempt = attempt.map_or(1, |attempt| attempt.max(1) as u32);
+                Ok(Meant::Question(attempt, reporting))
             }
         },
         outcome => {
-            let code = number(field, "outcome", outcome, 0, 999)?;
+            let code = outcome.map_or(Ok(0), |text| status(field, text))?;
             let permit = permit(field, said.permit)?;
-            let took = number(field, "duration_ms", said.duration_ms, 0, LATENCY_MAX_MS)?;
+            let took = said
+                .duration_ms
+                .and_then(|text| counted(text, LATENCY_MAX_MS));
+            let short = |value: Option<&'a str>| value.filter(|text| text.len() <= TEXT_MAX);
             let told = outcome::Told {
-                code: code.unwrap_or(0) as u16,
-                flags: said.flags.unwrap_or_default(),
+                code,
+                flags: short(said.flags).unwrap_or_default(),
                 took: took.map(Nanos::from_millis),
-                retry_after: said.retry_after,
+                retry_after: short(said.retry_after),
                 wall_unix_secs,
             };
             Ok(Meant::Report(permit, told.outcome()))
@@ -243,50 +288,38 @@ fn permit(field: &str, permit: Option<&str>) -> Result<Vec<u8>, Refusal> {
         .map_err(|_| Refusal::invalid(field, format!("{OURS}permit {} is no permit", quoted(text))))
 }
 
-fn number(
-    field: &str,
-    key: &str,
-    text: Option<&str>,
-    least: u64,
-    most: u64,
-) -> Result<Option<u64>, Refusal> {
-    let Some(text) = text else { return Ok(None) };
-    match text.parse::<u64>() {
-        Ok(number) if (least..=most).contains(&number) => Ok(Some(number)),
+fn status(field: &str, text: &str) -> Result<u16, Refusal> {
+    match text.parse::<u16>() {
+        Ok(status) if status <= 999 => Ok(status),
         Ok(_) | Err(_) => Err(Refusal::invalid(
             format!("{field}.entries"),
             format!(
-                "{OURS}{key} {} is not allowed; {least} to {most}",
+                "{OURS}outcome {} is not allowed; {LATER}, or 0 to 999",
                 quoted(text)
             ),
         )),
     }
 }
 
+/// A number, `most` where it is greater. `None`: it cannot be read.
+fn counted(text: &str, most: u64) -> Option<u64> {
+    let text = text.trim();
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    // Digits fail to be a number only where they are too many.
+    digits.then(|| text.parse().unwrap_or(most).min(most))
+}
+
 /// 1 where a request says nothing or 0; a descriptor may say 0. A report takes nothing unless its
 /// descriptor says so.
-fn hits(
-    field: &str,
-    descriptor: &RateLimitDescriptor,
-    of_request: u32,
-    meant: &Meant,
-) -> Result<Hits, Refusal> {
-    let (field, hits) = match (descriptor.hits_addend, meant) {
-        (Some(hits), _) => (format!("{field}.hits_addend"), hits),
-        (None, Meant::Report(..)) => return Ok(Hits::Taken(0)),
-        (None, Meant::Question(..) | Meant::Refund) => {
-            ("hits_addend".to_owned(), u64::from(of_request.max(1)))
-        }
+fn hits(descriptor: &RateLimitDescriptor, of_request: u32, meant: &Meant) -> Hits {
+    let hits = match (descriptor.hits_addend, meant) {
+        (Some(hits), _) => u32::try_from(hits).unwrap_or(HITS_MAX),
+        (None, Meant::Report(..)) => return Hits::Taken(0),
+        (None, Meant::Question(..) | Meant::Refund) => of_request.max(1),
     };
-    match u32::try_from(hits) {
-        Ok(hits) if u64::from(hits) <= HITS_MAX => Ok(match descriptor.is_negative_hits {
-            true => Hits::GivenBack(hits),
-            false => Hits::Taken(hits),
-        }),
-        Ok(_) | Err(_) => Err(Refusal::invalid(
-            field,
-            format!("{hits} is not allowed; 0 to {HITS_MAX}"),
-        )),
+    match descriptor.is_negative_hits {
+        true => Hits::GivenBack(hits.min(HITS_MAX)),
+        false => Hits::Taken(hits.min(HITS_MAX)),
     }
 }
 

@@ -1,17 +1,16 @@
-//! The audit log, a page at a time.
+//! The audit log in pages, and whether all of it holds.
 
-use super::{
-    super::{read, shown},
-    asked::page_size,
-    fitting,
-};
+use super::{asked::page_size, fitting};
 use crate::{
     coordinator::{Coordinator, Refusal},
+    grpc::{read, shown},
     proto,
     store::Store,
 };
 
-pub async fn list<S: Store>(
+/// # Errors
+/// A field makes no sense, or the data directory cannot be read.
+pub async fn listed<S: Store>(
     coordinator: &Coordinator<S>,
     request: &proto::ListAuditRequest,
 ) -> Result<proto::ListAuditResponse, Refusal> {
@@ -23,8 +22,22 @@ pub async fn list<S: Store>(
             .parse()
             .map_err(|_| Refusal::invalid("page_token", "not one that a page gave"))?,
     };
+    // First: what is written meanwhile comes after the head that is told.
+    let chain = match request.verify {
+        true => Some(coordinator.audit_chain(namespace).await?),
+        false => None,
+    };
+    let broken = chain.as_ref().and_then(|chain| chain.broken);
+    let chain = chain.as_ref().map(shown::audit_chain);
+    if broken.is_some() {
+        // Its records may not be readable at all.
+        return Ok(proto::ListAuditResponse {
+            chain,
+            ..Default::default()
+        });
+    }
     let mut records = coordinator.audit(namespace, after, limit + 1).await?;
-    // One that is gone is answered as long as there is a record of it.
+    // A namespace that is gone is answered as long as there is a record of it.
     if !coordinator.has_namespace(namespace)
         && records.is_empty()
         && coordinator.audit(namespace, 0, 1).await?.is_empty()
@@ -38,5 +51,6 @@ pub async fn list<S: Store>(
     Ok(proto::ListAuditResponse {
         next_page_token: last.map_or_else(String::new, |last| last.sequence.to_string()),
         records,
+        chain,
     })
 }

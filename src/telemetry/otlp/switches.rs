@@ -1,13 +1,14 @@
 //! What the standard variables say: whether to send metrics and spans, and which spans.
 //!
 //! The endpoint, headers, timeouts, compression and intervals are read by OpenTelemetry's own
-//! code. Read here is what it would take silently for something else, or has another default
-//! for: with no variable set nothing is sent, and only those spans are made whose caller is
+//! code, and only looked at before (`values`). Read here is what has another default
+//! here: with no variable set nothing is sent, and only those spans are made whose caller is
 //! traced, so that a service that is only pointed at a collector pays nothing for each call.
 
 use opentelemetry_otlp::ExporterBuildError;
 use opentelemetry_sdk::trace::Sampler;
 
+use super::values;
 use crate::telemetry::trace::Roots;
 
 const GRPC: &str = "grpc";
@@ -37,6 +38,10 @@ impl Misconfigured {
         Self(format!("OTEL_EXPORTER_OTLP_…: {error}"))
     }
 
+    pub(super) fn value(name: &str, value: &str, allowed: &str) -> Self {
+        Self(format!("{name}={value}: {allowed}"))
+    }
+
     pub(super) fn thread(error: std::io::Error) -> Self {
         Self(format!("no thread for the OTLP exporter: {error}"))
     }
@@ -49,8 +54,14 @@ impl Switches {
     /// The variable, its value and what is allowed.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, Misconfigured> {
         let said = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
-        if said("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true")) {
-            return Ok(None);
+        if let Some(text) = said("OTEL_SDK_DISABLED") {
+            if !values::is_switch(&text) {
+                let refused = Misconfigured::value("OTEL_SDK_DISABLED", &text, "true or false");
+                return Err(refused);
+            }
+            if text.eq_ignore_ascii_case("true") {
+                return Ok(None);
+            }
         }
         let metrics = is_sent(&said, "METRICS")?;
         let traces = match is_sent(&said, "TRACES")? {
@@ -58,6 +69,10 @@ impl Switches {
             false => None,
         };
         Ok((metrics || traces.is_some()).then_some(Self { metrics, traces }))
+    }
+
+    pub fn sends_metrics(&self) -> bool {
+        self.metrics
     }
 }
 
@@ -88,6 +103,7 @@ fn is_sent(said: &impl Fn(&str) -> Option<String>, signal: &str) -> Result<bool,
             }
         }
     }
+    values::check(said, signal)?;
     Ok(true)
 }
 
@@ -193,9 +209,111 @@ mod tests {
             text,
             "OTEL_TRACES_SAMPLER_ARG=7: a share of traces from 0 to 1"
         );
+        let Misconfigured(text) = read(&[("OTEL_SDK_DISABLED", "yes")]).unwrap_err();
+        assert_eq!(text, "OTEL_SDK_DISABLED=yes: true or false");
         let spoken = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc");
         let web = ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf");
         let none = ("OTEL_METRICS_EXPORTER", "none");
         assert!(read(&[ENDPOINT, spoken, web, none]).is_ok());
+    }
+
+    /// Each variable that OpenTelemetry's own code reads, with values that it would pass over and
+    /// values that it takes.
+    const VARIABLES: [(&str, &[&str], &[&str]); 15] = [
+        (
+            "OTEL_EXPORTER_OTLP_*ENDPOINT",
+            &[
+                "garbage",
+                "127.0.0.1:4317",
+                "ftp://h:1",
+                "http://",
+                "http:// h",
+            ],
+            &["http://h:4317", "https://h", "http://[::1]:4317/x"],
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_*TIMEOUT",
+            &["x", "0", "-1", "10s", "1.5"],
+            &["1", "10000"],
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_*COMPRESSION",
+            &["zstd", "1"],
+            &["gzip", "GZIP", "none"],
+        ),
+        ("OTEL_EXPORTER_OTLP_*INSECURE", &["yes"], &["true", "False"]),
+        (
+            "OTEL_EXPORTER_OTLP_*HEADERS",
+            &["nonsense", "a=1,b", "a b=1", "=1"],
+            &["a=1", "a=1, b=2=3", "authorization=Bearer%20x"],
+        ),
+        ("OTEL_METRIC_EXPORT_INTERVAL", &["abc", "0"], &["60000"]),
+        ("OTEL_METRIC_EXPORT_TIMEOUT", &["abc"], &["1"]),
+        (
+            "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE",
+            &["sum"],
+            &["delta", "Cumulative"],
+        ),
+        ("OTEL_BSP_SCHEDULE_DELAY", &["soon"], &["50"]),
+        ("OTEL_BSP_EXPORT_TIMEOUT", &["-1"], &["1"]),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", &["0"], &["2048"]),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", &["many"], &["512"]),
+        ("OTEL_BSP_MAX_CONCURRENT_EXPORTS", &["0"], &["1"]),
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", &["-1"], &["0"]),
+        ("OTEL_RESOURCE_ATTRIBUTES", &["a"], &["a=b,c=d"]),
+    ];
+
+    #[test]
+    fn no_value_is_passed_over_without_a_word() {
+        for (pattern, wrong, right) in VARIABLES {
+            for signal in ["", "TRACES_", "METRICS_"] {
+                let name = pattern.replace('*', signal);
+                for value in wrong {
+                    let Misconfigured(text) = read(&[(&name, value), ENDPOINT]).unwrap_err();
+                    let shown = if name.ends_with("HEADERS") {
+                        "…"
+                    } else {
+                        value
+                    };
+                    assert!(text.starts_with(&format!("{name}={shown}: ")), "{text}");
+                }
+                for value in right {
+                    let read = read(&[(&name, value), ENDPOINT]);
+                    assert!(read.is_ok(), "{name}={value}: {read:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_that_does_not_count_is_not_looked_at() {
+        for set in [
+            // There is nothing to send.
+            vec![("OTEL_METRIC_EXPORT_INTERVAL", "abc")],
+            vec![
+                ENDPOINT,
+                ("OTEL_SDK_DISABLED", "true"),
+                ("OTEL_BSP_MAX_QUEUE_SIZE", "0"),
+            ],
+            vec![
+                ENDPOINT,
+                ("OTEL_TRACES_EXPORTER", "none"),
+                ("OTEL_BSP_MAX_QUEUE_SIZE", "0"),
+            ],
+            // Each signal has its own.
+            vec![
+                ENDPOINT,
+                ("OTEL_EXPORTER_OTLP_TIMEOUT", "x"),
+                ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "1"),
+                ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "1"),
+            ],
+            // Its scheme is said elsewhere.
+            vec![
+                ("OTEL_EXPORTER_OTLP_ENDPOINT", "127.0.0.1:4317"),
+                ("OTEL_EXPORTER_OTLP_INSECURE", "true"),
+            ],
+        ] {
+            assert!(read(&set).is_ok(), "{set:?}");
+        }
     }
 }

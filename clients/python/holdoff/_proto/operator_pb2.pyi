@@ -429,7 +429,7 @@ class ClearHoldResponse(_message.Message):
     def __init__(self, dependency: _Optional[_Union[Dependency, _Mapping]] = ...) -> None: ...
 
 class AuditRecord(_message.Message):
-    __slots__ = ("sequence", "time", "owner", "action", "namespace", "dependency", "detail", "hash")
+    __slots__ = ("sequence", "time", "owner", "action", "namespace", "dependency", "detail", "hash", "hash_before")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -438,6 +438,7 @@ class AuditRecord(_message.Message):
     DEPENDENCY_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
     HASH_FIELD_NUMBER: _ClassVar[int]
+    HASH_BEFORE_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     time: _timestamp_pb2.Timestamp
     owner: str
@@ -446,25 +447,44 @@ class AuditRecord(_message.Message):
     dependency: str
     detail: str
     hash: str
-    def __init__(self, sequence: _Optional[int] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., owner: _Optional[str] = ..., action: _Optional[str] = ..., namespace: _Optional[str] = ..., dependency: _Optional[str] = ..., detail: _Optional[str] = ..., hash: _Optional[str] = ...) -> None: ...
+    hash_before: str
+    def __init__(self, sequence: _Optional[int] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., owner: _Optional[str] = ..., action: _Optional[str] = ..., namespace: _Optional[str] = ..., dependency: _Optional[str] = ..., detail: _Optional[str] = ..., hash: _Optional[str] = ..., hash_before: _Optional[str] = ...) -> None: ...
 
 class ListAuditRequest(_message.Message):
-    __slots__ = ("namespace", "page_size", "page_token")
+    __slots__ = ("namespace", "page_size", "page_token", "verify")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    VERIFY_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     page_size: int
     page_token: str
-    def __init__(self, namespace: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    verify: bool
+    def __init__(self, namespace: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., verify: bool = ...) -> None: ...
 
 class ListAuditResponse(_message.Message):
-    __slots__ = ("records", "next_page_token")
+    __slots__ = ("records", "next_page_token", "chain")
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
     records: _containers.RepeatedCompositeFieldContainer[AuditRecord]
     next_page_token: str
-    def __init__(self, records: _Optional[_Iterable[_Union[AuditRecord, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    chain: AuditChain
+    def __init__(self, records: _Optional[_Iterable[_Union[AuditRecord, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., chain: _Optional[_Union[AuditChain, _Mapping]] = ...) -> None: ...
+
+class AuditChain(_message.Message):
+    __slots__ = ("intact", "intact_of_namespace", "head_sequence", "head_hash", "broken")
+    INTACT_FIELD_NUMBER: _ClassVar[int]
+    INTACT_OF_NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    HEAD_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    HEAD_HASH_FIELD_NUMBER: _ClassVar[int]
+    BROKEN_FIELD_NUMBER: _ClassVar[int]
+    intact: int
+    intact_of_namespace: int
+    head_sequence: int
+    head_hash: str
+    broken: str
+    def __init__(self, intact: _Optional[int] = ..., intact_of_namespace: _Optional[int] = ..., head_sequence: _Optional[int] = ..., head_hash: _Optional[str] = ..., broken: _Optional[str] = ...) -> None: ...
 
 class Policy(_message.Message):
     __slots__ = ("namespace", "name", "document", "source")
