@@ -24,6 +24,7 @@ import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.BiConsumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.function.Executable;
@@ -228,21 +229,32 @@ final class CallTest {
     void whoLearnsThatACallIsCancelledMayFlushWhatBecameOfIt() throws Exception {
         try (Scripted service = Scripted.start();
                 Holdoff holdoff = service.client().build()) {
-            CompletableFuture<String> running = new CompletableFuture<>();
             CountDownLatch isRunning = new CountDownLatch(1);
-            CompletableFuture<String> call =
-                    holdoff.callAsync(
-                            "payments",
-                            attempt -> {
-                                isRunning.countDown();
-                                return running;
-                            });
+            CompletableFuture<String> running = new HeardOf<>(isRunning);
+            CompletableFuture<String> call = holdoff.callAsync("payments", attempt -> running);
             isRunning.await();
             CompletableFuture<Boolean> learned =
                     call.handle((value, error) -> running.isCancelled() && flushed(holdoff));
             call.cancel(true);
             assertTrue(learned.join());
             assertEquals(List.of("OUTCOME_KIND_CANCELLED"), kinds(service));
+        }
+    }
+
+    /** An attempt that tells when the call waits for its end, and not only when it has begun. */
+    private static final class HeardOf<T> extends CompletableFuture<T> {
+        private final CountDownLatch isHeardOf;
+
+        HeardOf(CountDownLatch isHeardOf) {
+            this.isHeardOf = isHeardOf;
+        }
+
+        @Override
+        public CompletableFuture<T> whenComplete(
+                BiConsumer<? super T, ? super Throwable> then) {
+            CompletableFuture<T> dependent = super.whenComplete(then);
+            isHeardOf.countDown();
+            return dependent;
         }
     }
 
