@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Optional
 from urllib.parse import urlsplit
 
@@ -19,6 +20,15 @@ def settings(said: Any, method: str, headers: Any, can_repeat: bool) -> Any:
     if not can_repeat:
         known["max_attempts"] = 1
     return known
+
+
+def let_go(responses: list[Any]) -> None:
+    """Closes what nobody reads any more, for it holds a place in a pool. That it cannot be closed
+    is nobody's error.
+    """
+    while responses:
+        with contextlib.suppress(Exception):
+            responses.pop().close()
 
 
 def least(timeout: Optional[float], limit: float) -> float:

@@ -8,10 +8,13 @@ failure is returned as it is where there is no further attempt; httpx's own erro
 they are. Where no attempt was made, `Denied` is raised, which is a `httpx.TransportError` too,
 and where all were cut off at a limit of time `TimedOut`, a `httpx.TimeoutException`. A request with
 an `Idempotency-Key` is retried whatever its method. A body that is a stream is sent once.
+What an attempt was answered is closed before the next one, and where the call is given up.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import httpx
@@ -62,8 +65,7 @@ class HoldoffTransport(httpx.BaseTransport):
         responses: list[httpx.Response] = []
 
         def send(attempt: Attempt) -> httpx.Response:
-            while responses:
-                responses.pop().close()
+            _http.let_go(responses)
             response = self._transport.handle_request(_limited(request, attempt.limit))
             responses.append(response)
             return response
@@ -75,6 +77,9 @@ class HoldoffTransport(httpx.BaseTransport):
             raise Denied(why, request) from None
         except denial.TimedOut as why:
             raise TimedOut(why, request) from None
+        except BaseException:
+            _http.let_go(responses)
+            raise
 
     def close(self) -> None:
         self._transport.close()
@@ -98,8 +103,7 @@ class AsyncHoldoffTransport(httpx.AsyncBaseTransport):
         responses: list[httpx.Response] = []
 
         async def send(attempt: Attempt) -> httpx.Response:
-            while responses:
-                await responses.pop().aclose()
+            await _let_go(responses)
             limited = _limited(request, attempt.limit)
             response = await self._transport.handle_async_request(limited)
             responses.append(response)
@@ -112,9 +116,19 @@ class AsyncHoldoffTransport(httpx.AsyncBaseTransport):
             raise Denied(why, request) from None
         except denial.TimedOut as why:
             raise TimedOut(why, request) from None
+        except BaseException:
+            await _let_go(responses)
+            raise
 
     async def aclose(self) -> None:
         await self._transport.aclose()
+
+
+async def _let_go(responses: list[httpx.Response]) -> None:
+    """As `_http.let_go`, whole also where the caller is cancelled meanwhile."""
+    while responses:
+        with contextlib.suppress(Exception):
+            await asyncio.shield(responses.pop().aclose())
 
 
 def _question(

@@ -9,6 +9,7 @@ failure is returned as it is where there is no further attempt; errors of reques
 they are. Where no attempt was made, `Denied` is raised, which is a `requests.ConnectionError`
 too; where all were cut off at a limit of time, `TimedOut`, a `requests.Timeout`. A request with an
 `Idempotency-Key` is retried whatever its method. A body that is a file or an iterator is sent once.
+What an attempt was answered is closed before the next one, and where the call is given up.
 """
 
 from __future__ import annotations
@@ -75,8 +76,7 @@ class HoldoffAdapter(HTTPAdapter):
         responses: list[requests.Response] = []
 
         def send(attempt: Attempt) -> requests.Response:
-            while responses:
-                responses.pop().close()
+            _http.let_go(responses)
             limited = _limited(timeout, attempt.limit)
             response = self._adapter.send(request, stream, limited, verify, cert, proxies)
             responses.append(response)
@@ -91,6 +91,9 @@ class HoldoffAdapter(HTTPAdapter):
             raise Denied(why, request) from None
         except denial.TimedOut as why:
             raise TimedOut(why, request) from None
+        except BaseException:
+            _http.let_go(responses)
+            raise
 
     def close(self) -> None:
         self._adapter.close()

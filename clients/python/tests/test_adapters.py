@@ -134,6 +134,92 @@ def test_httpx_keeps_to_the_attempts_limit() -> None:
     assert seen == [{"connect": 0.5, "read": 1.5, "write": 1.5, "pool": 1.5}]
 
 
+class Answers:
+    """A transport of each kind, whose 503 asks for a wait in which the call is given up. `closed`
+    counts its responses that were closed.
+    """
+
+    def __init__(self) -> None:
+        self.cancel = threading.Event()
+        self.sent = self.closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+        if self.closed == 2:
+            raise OSError("that hides nothing")
+
+    def body(self) -> Any:
+        answers = self
+
+        class Body(httpx.SyncByteStream, httpx.AsyncByteStream):
+            def close(self) -> None:
+                answers.close()
+
+            async def aclose(self) -> None:
+                await asyncio.sleep(0)
+                answers.close()
+
+        return Body()
+
+    def handle_request(self, request: Any) -> Any:
+        self.sent += 1
+        self.cancel.set()
+        return httpx.Response(503, headers={"retry-after": "30"}, stream=self.body())
+
+    async def handle_async_request(self, request: Any) -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()  # At what it awaits next.
+        return self.handle_request(request)
+
+    def send(self, request: Any, *_: Any) -> Any:
+        self.sent += 1
+        self.cancel.set()
+        response = requests.Response()
+        response.status_code, response.headers["retry-after"] = 503, "30"
+        response.close = self.close  # type: ignore[method-assign]
+        return response
+
+
+def test_httpx_closes_what_was_answered_before_the_call_was_given_up() -> None:
+    answers: Any = Answers()
+    own = holdoff.Client(["http://127.0.0.1:1"])
+    transport = holdoff.httpx.HoldoffTransport(own, answers, cancel=answers.cancel)
+    for host in "abc":
+        answers.cancel.clear()
+        with pytest.raises(holdoff.Cancelled):
+            transport.handle_request(httpx.Request("GET", f"http://{host}"))
+    assert (answers.sent, answers.closed) == (3, 3)
+
+
+def test_requests_closes_what_was_answered_before_the_call_was_given_up() -> None:
+    answers: Any = Answers()
+    own = holdoff.Client(["http://127.0.0.1:1"])
+    adapter = holdoff.requests.HoldoffAdapter(own, answers, cancel=answers.cancel)
+    for host in "abc":
+        answers.cancel.clear()
+        with pytest.raises(holdoff.Cancelled):
+            adapter.send(requests.Request("GET", f"http://{host}").prepare())
+    assert (answers.sent, answers.closed) == (3, 3)
+
+
+def test_httpx_closes_what_was_answered_before_the_task_was_cancelled() -> None:
+    answers: Any = Answers()
+
+    async def give_up() -> None:
+        own = holdoff.aio.Client(["http://127.0.0.1:1"])
+        transport = holdoff.httpx.AsyncHoldoffTransport(own, answers)
+        async with own:
+            for host in "abc":
+                request = httpx.Request("GET", f"http://{host}")
+                task = asyncio.ensure_future(transport.handle_async_request(request))
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+
+    asyncio.run(give_up())
+    assert (answers.sent, answers.closed) == (3, 3)
+
+
 def test_requests_retries_what_http_calls_idempotent(shop: Any) -> None:
     url, seen = shop
     with requests.Session() as session:
