@@ -18,6 +18,7 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.function.Function;
+import java.util.function.Supplier;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLParameters;
 
@@ -35,7 +36,8 @@ import javax.net.ssl.SSLParameters;
  * reason, and a {@link HttpTimeoutException} where all attempts were cut off. A connection that is
  * refused counts as not sent only with a client that follows no redirects: elsewhere it may be that
  * of a later hop. A request whose body has no known length is a stream, and is sent once.
- * WebSockets are not guarded.
+ * Before another attempt the body of the response before it is closed; where that attempt is cut off,
+ * it is the closed one that is returned. WebSockets are not guarded.
  */
 public final class HoldoffHttpClient extends HttpClient {
     /** May be repeated: RFC 9110, 9.2.2. */
@@ -126,7 +128,12 @@ public final class HoldoffHttpClient extends HttpClient {
     @Override
     public <T> HttpResponse<T> send(HttpRequest request, HttpResponse.BodyHandler<T> handler)
             throws IOException, InterruptedException {
-        Operation<HttpResponse<T>, Exception> send = attempt -> client.send(request, handler);
+        LastResponse<T> last = new LastResponse<>();
+        Operation<HttpResponse<T>, Exception> send =
+                attempt -> {
+                    last.leave();
+                    return last.keep(client.send(request, handler));
+                };
         try {
             return guard(request).call(send);
         } catch (DeniedException | TimedOutException denied) {
@@ -142,7 +149,7 @@ public final class HoldoffHttpClient extends HttpClient {
     @Override
     public <T> CompletableFuture<HttpResponse<T>> sendAsync(
             HttpRequest request, HttpResponse.BodyHandler<T> handler) {
-        return shown(guard(request).callAsync(attempt -> client.sendAsync(request, handler)));
+        return sendAsync(request, () -> client.sendAsync(request, handler));
     }
 
     @Override
@@ -150,14 +157,45 @@ public final class HoldoffHttpClient extends HttpClient {
             HttpRequest request,
             HttpResponse.BodyHandler<T> handler,
             HttpResponse.PushPromiseHandler<T> pushed) {
-        return shown(
-                guard(request).callAsync(attempt -> client.sendAsync(request, handler, pushed)));
+        return sendAsync(request, () -> client.sendAsync(request, handler, pushed));
     }
 
-    private static <T> CompletableFuture<T> shown(CompletableFuture<T> call) {
-        CompletableFuture<T> shown = new Cancellable<>(() -> call.cancel(true));
+    private <T> CompletableFuture<HttpResponse<T>> sendAsync(
+            HttpRequest request, Supplier<CompletableFuture<HttpResponse<T>>> send) {
+        LastResponse<T> last = new LastResponse<>();
+        CompletableFuture<HttpResponse<T>> call =
+                guard(request)
+                        .callAsync(
+                                attempt -> {
+                                    last.leave();
+                                    return kept(last, send.get());
+                                });
+        return shown(last, call);
+    }
+
+    private static <T> CompletableFuture<HttpResponse<T>> kept(
+            LastResponse<T> last, CompletableFuture<HttpResponse<T>> sent) {
+        CompletableFuture<HttpResponse<T>> kept = new Cancellable<>(() -> sent.cancel(true));
+        sent.whenComplete(
+                (response, error) -> {
+                    if (error != null) {
+                        kept.completeExceptionally(Later.cause(error));
+                    } else if (!kept.complete(last.keep(response))) {
+                        // It came as it was cancelled.
+                        LastResponse.close(response.body());
+                    }
+                });
+        return kept;
+    }
+
+    private static <T> CompletableFuture<HttpResponse<T>> shown(
+            LastResponse<T> last, CompletableFuture<HttpResponse<T>> call) {
+        CompletableFuture<HttpResponse<T>> shown = new Cancellable<>(() -> call.cancel(true));
         call.whenComplete(
                 (response, error) -> {
+                    if (error != null) {
+                        last.leave();
+                    }
                     if (error instanceof DeniedException || error instanceof TimedOutException) {
                         shown.completeExceptionally(refused(error));
                     } else if (error != null) {

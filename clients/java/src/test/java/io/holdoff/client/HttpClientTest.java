@@ -2,11 +2,14 @@ package io.holdoff.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.sun.net.httpserver.HttpServer;
 import io.holdoff.client.service.Scripted;
 import java.io.ByteArrayInputStream;
+import java.io.FilterInputStream;
 import java.io.IOException;
+import java.io.InputStream;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
@@ -14,11 +17,20 @@ import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
+import java.net.http.HttpResponse.BodyHandler;
 import java.net.http.HttpResponse.BodyHandlers;
+import java.net.http.HttpResponse.BodySubscribers;
 import java.net.http.HttpTimeoutException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Flow;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -166,6 +178,128 @@ final class HttpClientTest {
             CompletionException ended = assertThrows(CompletionException.class, later::join);
             assertEquals(IOException.class, ended.getCause().getClass());
             assertEquals(0, requests.get());
+        }
+    }
+
+    private final AtomicInteger opened = new AtomicInteger();
+    private final AtomicInteger closed = new AtomicInteger();
+
+    private BodyHandler<InputStream> stream() {
+        return info -> BodySubscribers.mapping(BodySubscribers.ofInputStream(), this::counted);
+    }
+
+    private InputStream counted(InputStream body) {
+        opened.incrementAndGet();
+        return new FilterInputStream(body) {
+            @Override
+            public void close() throws IOException {
+                closed.incrementAndGet();
+                super.close();
+            }
+        };
+    }
+
+    private BodyHandler<Stream<String>> lines() {
+        return info ->
+                BodySubscribers.mapping(
+                        BodySubscribers.ofLines(StandardCharsets.UTF_8),
+                        body -> {
+                            opened.incrementAndGet();
+                            return body.onClose(closed::incrementAndGet);
+                        });
+    }
+
+    private BodyHandler<Flow.Publisher<List<ByteBuffer>>> publisher() {
+        return info ->
+                BodySubscribers.mapping(
+                        BodySubscribers.ofPublisher(),
+                        body -> {
+                            opened.incrementAndGet();
+                            return to -> body.subscribe(new Counted(to));
+                        });
+    }
+
+    /** Counts what is cancelled. */
+    private final class Counted implements Flow.Subscriber<List<ByteBuffer>> {
+        private final Flow.Subscriber<? super List<ByteBuffer>> to;
+
+        private Counted(Flow.Subscriber<? super List<ByteBuffer>> to) {
+            this.to = to;
+        }
+
+        @Override
+        public void onSubscribe(Flow.Subscription subscription) {
+            to.onSubscribe(
+                    new Flow.Subscription() {
+                        @Override
+                        public void request(long parts) {
+                            subscription.request(parts);
+                        }
+
+                        @Override
+                        public void cancel() {
+                            closed.incrementAndGet();
+                            subscription.cancel();
+                        }
+                    });
+        }
+
+        @Override
+        public void onNext(List<ByteBuffer> part) {
+            to.onNext(part);
+        }
+
+        @Override
+        public void onError(Throwable broken) {
+            to.onError(broken);
+        }
+
+        @Override
+        public void onComplete() {
+            to.onComplete();
+        }
+    }
+
+    @Test
+    void beforeAnotherAttemptTheBodyOfTheResponseBeforeItIsClosed() throws Exception {
+        HttpClient http = HoldoffHttpClient.byHost(Holdoff.testing(), client);
+        HttpRequest get = HttpRequest.newBuilder(uri).build();
+        for (BodyHandler<?> handler : List.of(stream(), lines(), publisher())) {
+            requests.set(0);
+            opened.set(0);
+            closed.set(0);
+            assertEquals(200, http.send(get, handler).statusCode());
+            assertEquals(3, opened.get());
+            assertEquals(2, closed.get());
+            requests.set(0);
+            assertEquals(200, http.sendAsync(get, handler).join().statusCode());
+            assertEquals(6, opened.get());
+            assertEquals(4, closed.get());
+        }
+    }
+
+    @Test
+    void aRequestThatIsCancelledWhileItWaitsClosesTheBodyOfTheResponseBefore() throws Exception {
+        CountDownLatch isAsked = new CountDownLatch(1);
+        Scripted service =
+                Scripted.start()
+                        .answer(
+                                request -> {
+                                    if (request.getAttempt() == 1) {
+                                        return Scripted.grantNow();
+                                    }
+                                    isAsked.countDown();
+                                    return Scripted.grantAfter(900);
+                                });
+        try (service;
+                Holdoff holdoff = service.client().build()) {
+            HttpClient http = HoldoffHttpClient.byHost(holdoff, client);
+            HttpRequest get = HttpRequest.newBuilder(uri).build();
+            var call = http.sendAsync(get, stream());
+            assertTrue(isAsked.await(10, TimeUnit.SECONDS));
+            call.cancel(true);
+            assertEquals(1, opened.get());
+            assertEquals(1, closed.get());
         }
     }
 }
