@@ -8,7 +8,8 @@ run: an error of making this attempt's own connection. It is not said by
 - what is below an error of reading or writing: ICMP says "refused" and "unreachable" of
   connections that stand, too;
 - an error after a library's own redirect or repetition, of which the traceback tells: the request
-  before it was sent.
+  before it was sent;
+- a group of errors (`ExceptionGroup`): another of its tasks may have sent something.
 
 Libraries are told by their names, so that none is imported.
 """
@@ -56,6 +57,26 @@ def causes(error: BaseException) -> Iterator[BaseException]:
         below = below.__cause__ or _wrapped(below)
 
 
+def members_of(error: BaseException) -> list[BaseException]:
+    """Of a group of errors, which Python has since 3.11 and libraries had before."""
+    said = getattr(error, "exceptions", None)
+    members = said if isinstance(said, (list, tuple)) else ()
+    return [member for member in members if isinstance(member, BaseException)]
+
+
+def all_below(error: BaseException) -> Iterator[BaseException]:
+    """As `causes`, with those of the members of groups. Each once."""
+    seen: set[int] = set()
+    left = [error]
+    while left:
+        for below in causes(left.pop()):
+            if id(below) in seen:
+                break
+            seen.add(id(below))
+            yield below
+            left.extend(members_of(below))
+
+
 def kind_of(error: BaseException) -> OutcomeKind:
     chain = list(causes(error))
     if _is_of_connecting(chain) and not any(_was_sent_before(below) for below in chain):
@@ -74,7 +95,7 @@ def _is_of_connecting(chain: list[BaseException]) -> bool:
             return False
         if isinstance(below, (ConnectionRefusedError, socket.gaierror)) or _is_named(below):
             is_told = True
-        elif not is_told and names & _ON_A_CONNECTION:
+        elif not is_told and (names & _ON_A_CONNECTION or members_of(below)):
             return False
     return is_told
 

@@ -22,10 +22,11 @@ first that applies:
 | with a `code()` (grpc) | by gRPC |
 | of making this attempt's connection: refused, unreachable, unknown | not sent |
 | a timeout of any layer | timeout |
-| any other | failure |
+| any other, and a group of several (`ExceptionGroup`) | failure |
 
 `retried_below` where more than one attempt was made there. What an error names as its cause is
-looked at, too.
+looked at, too. So are the members of a group: it is `retried_below` where one of them is, and
+ignored where all are denials.
 
 A gRPC status is never "not sent", whatever its text says: gRPC for Python does not tell whether
 the server sent it, and a server may relay the words of another.
@@ -38,10 +39,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Callable, Optional, Union
 
-from ._cause import causes, kind_of
+from ._cause import causes, kind_of, members_of
 from ._rules import pushback
 from ._rules.arithmetic import to_seconds
-from .denial import Cancelled, Denied, stop_of
+from .denial import Cancelled, Denied, stop_of, was_retried_below
 from .outcome import Outcome, OutcomeKind
 
 Classify = Callable[[Any, Optional[BaseException]], Outcome]
@@ -114,16 +115,20 @@ def of_error(error: BaseException) -> Outcome:
     for below in causes(error):
         if isinstance(below, Cancelled):
             return Outcome.cancelled()
-        stop = stop_of(below)
-        if stop is not None:
-            return replace(_of_carried(below), retried_below=stop.was_retried)
-        if isinstance(below, Denied):
-            return _of_carried(below)
-    return _of_carried(error)
+        if stop_of(below) is not None or _is_denied(below):
+            error = below
+            break
+    return replace(_of_carried(error), retried_below=was_retried_below(error))
+
+
+def _is_denied(error: BaseException) -> bool:
+    """No attempt was made; of a group of errors, none by any of its tasks."""
+    members = members_of(error)
+    return isinstance(error, Denied) or (bool(members) and all(map(_is_denied, members)))
 
 
 def _of_carried(error: BaseException) -> Outcome:
-    if isinstance(error, Denied):
+    if _is_denied(error):
         return Outcome(OutcomeKind.IGNORED)
     code = _grpc_code_of(error)
     if code is not None:

@@ -8,7 +8,7 @@ import sys
 from typing import NamedTuple, Optional
 
 from . import _clock
-from ._cause import causes
+from ._cause import all_below
 
 _DETAIL_LETTERS = 1024
 _ATTRIBUTE = "__holdoff_stopped__"
@@ -139,11 +139,17 @@ def stop_of(error: BaseException) -> Optional[Stop]:
     return found if isinstance(found, Stop) else None
 
 
+def was_retried_below(error: BaseException) -> bool:
+    """By a guarded call that this error tells of, if only one of several at a time."""
+    stops = map(stop_of, all_below(error))
+    return any(stop is not None and stop.was_retried for stop in stops)
+
+
 def forget_stops(error: BaseException, before: int) -> None:
     """One object may be raised again and again: what ended an earlier call with it says nothing
     of an attempt that began later.
     """
-    for below in causes(error):
+    for below in all_below(error):
         stop = stop_of(below)
         if stop is not None and stop.at < before and not isinstance(below, TimedOut):
             with contextlib.suppress(AttributeError):
@@ -152,8 +158,7 @@ def forget_stops(error: BaseException, before: int) -> None:
 
 def attach(error: BaseException, why: Denied, attempts: int) -> None:
     """Leaves the error as it is, but for what `stopped` reads and a note in its traceback."""
-    stops = (stop_of(below) for below in causes(error))
-    was_retried = attempts > 1 or any(stop is not None and stop.was_retried for stop in stops)
+    was_retried = attempts > 1 or was_retried_below(error)
     try:
         setattr(error, _ATTRIBUTE, Stop(why, was_retried, _clock.now_ns()))
     except AttributeError:  # An extension type without a dictionary.

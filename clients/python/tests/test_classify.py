@@ -135,6 +135,83 @@ def test_the_callers_own_cancellation_is_cancelled_and_no_attempt_is_ignored() -
     assert kind(caused(ValueError(), denied)) is OutcomeKind.IGNORED
 
 
+class Group(Exception):
+    """As `ExceptionGroup`, which Python has since 3.11."""
+
+    def __init__(self, *members: BaseException) -> None:
+        super().__init__("of a task group", members)
+        self.exceptions = members
+
+
+def after(attempts: int, error: Exception) -> BaseException:
+    """The error, with which a guarded call ended."""
+
+    def fail(attempt: holdoff.Attempt) -> None:
+        raise error
+
+    client = holdoff.Client.testing()
+    return raised(
+        lambda: client.call("below", fail, idempotent=True, max_attempts=attempts),
+    )
+
+
+def test_a_call_above_a_group_is_not_retried_where_one_of_its_calls_was(both: Both) -> None:
+    for wrapped in (lambda group: group, lambda group: caused(ValueError(), Group(group))):
+        runs: list[int] = []
+
+        def above(
+            attempt: holdoff.Attempt,
+            runs: list[int] = runs,
+            wrapped: Callable[[BaseException], BaseException] = wrapped,
+        ) -> None:
+            runs.append(attempt.number)
+            raise wrapped(Group(ValueError(), after(1, ValueError()), after(2, ValueError())))
+
+        def highest(attempt: holdoff.Attempt, above: Any = above) -> Any:
+            return holdoff.Client.testing().call("above", above, idempotent=True)
+
+        with pytest.raises((Group, ValueError)) as ended:
+            both.call(both.testing(), "highest", highest, idempotent=True)
+        why = holdoff.stopped(ended.value)
+        assert why is not None and why.reason is Reason.RETRIED_BELOW
+        assert runs == [1]
+
+
+def test_a_call_above_a_group_retries_where_none_of_its_calls_did(both: Both) -> None:
+    runs: list[int] = []
+    again = after(2, ValueError("one object"))
+
+    def above(attempt: holdoff.Attempt) -> None:
+        runs.append(attempt.number)
+        raise Group(again, after(1, ValueError()))
+
+    with pytest.raises(Group):
+        both.call(both.testing(), "above", above, idempotent=True)
+    assert runs == [1, 2, 3], "what an earlier call left on an error says nothing"
+
+
+def test_a_group_is_ignored_where_all_are_denials_and_never_not_sent() -> None:
+    denied = holdoff.Denied(holdoff.DeniedBy.FLEET, Reason.BREAKER_OPEN)
+    assert kind(Group(denied, Group(denied))) is OutcomeKind.IGNORED
+    assert kind(after(1, Group(denied))) is OutcomeKind.IGNORED
+    assert kind(caused(ValueError(), Group(denied))) is OutcomeKind.IGNORED
+    assert kind(Group(denied, ValueError())) is OutcomeKind.FAILURE
+    assert kind(Group(refused(), refused())) is OutcomeKind.FAILURE
+    assert kind(caused(Group(ValueError()), refused())) is OutcomeKind.FAILURE
+    assert kind(Group()) is OutcomeKind.FAILURE
+
+
+def test_a_group_of_addresses_that_refused_is_not_sent_where_its_library_says_so() -> None:
+    """As anyio does, of a host with several addresses."""
+    failed = caused(OSError("all attempts failed"), Group(refused(), refused()))
+    assert kind(caused(httpx.ConnectError(""), failed)) is OutcomeKind.NOT_SENT
+
+
+def test_an_error_that_was_raised_from_its_own_group_is_read() -> None:
+    error = ValueError()
+    assert kind(caused(error, Group(error, refused()))) is OutcomeKind.FAILURE
+
+
 class Elsewhere(http.server.BaseHTTPRequestHandler):
     """Takes what is sent, and sends its sender to where nobody listens."""
 
