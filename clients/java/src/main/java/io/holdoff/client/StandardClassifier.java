@@ -9,7 +9,6 @@ import java.net.ConnectException;
 import java.net.NoRouteToHostException;
 import java.net.SocketTimeoutException;
 import java.net.UnknownHostException;
-import java.net.http.HttpConnectTimeoutException;
 import java.net.http.HttpResponse;
 import java.net.http.HttpTimeoutException;
 import java.nio.channels.ClosedByInterruptException;
@@ -105,8 +104,7 @@ enum StandardClassifier implements Classifier {
         return error instanceof ConnectException
                 || error instanceof NoRouteToHostException
                 || error instanceof UnknownHostException
-                || error instanceof UnresolvedAddressException
-                || error instanceof HttpConnectTimeoutException;
+                || error instanceof UnresolvedAddressException;
     }
 
     static boolean isNotSent(Status status) {

@@ -32,7 +32,6 @@ final class ClassifierTest {
     void b15WhatNeverLeftWasNotSentAndABrokenConnectionMayHaveDelivered() {
         assertEquals(OutcomeKind.NOT_SENT, kind(new ConnectException("refused")));
         assertEquals(OutcomeKind.NOT_SENT, kind(new UnknownHostException("nowhere")));
-        assertEquals(OutcomeKind.NOT_SENT, kind(new HttpConnectTimeoutException("syn")));
         assertEquals(OutcomeKind.FAILURE, kind(new SocketException("reset")));
         assertEquals(
                 OutcomeKind.NOT_SENT,
@@ -41,12 +40,18 @@ final class ClassifierTest {
 
     @Test
     void timeoutsOfAllLayersAreTimeouts() {
+        // As HttpClient throws it.
+        Exception connecting = new HttpConnectTimeoutException("syn");
+        connecting.initCause(new ConnectException("syn"));
         for (Exception timeout :
                 List.of(
+                        connecting,
                         new TimeoutException(),
                         new SocketTimeoutException(),
                         new HttpTimeoutException("late"))) {
             assertEquals(OutcomeKind.TIMEOUT, kind(timeout));
+            Exception wrapped = new CompletionException(timeout);
+            assertEquals(OutcomeKind.TIMEOUT, kind(wrapped));
         }
     }
 
