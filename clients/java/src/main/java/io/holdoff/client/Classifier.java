@@ -30,19 +30,31 @@ public interface Classifier {
 
     /**
      * Reads what it knows: responses of {@link java.net.http.HttpClient} by their status, gRPC
-     * errors by their code, refused and unknown hosts as not sent, timeouts, interrupts and
+     * errors by their code (not sent where the connection was refused), timeouts, interrupts and
      * cancelled futures. Any other value is a success, any other exception a failure.
      *
      * <p>What a guarded call below this one threw is read as its last real error, and not retried
      * where that call has retried; a {@link DeniedException} of one that was never made is ignored.
      *
-     * <p>An HTTP client that follows redirects by itself may have sent a request whose connection
-     * was refused: where that must not be repeated, read its errors by {@link #plain()}.
+     * <p>Any other connection that was refused is a failure, since {@link
+     * java.net.HttpURLConnection} and others follow redirects, and it may be that of a later hop of
+     * a request that was sent; {@link #oneHop()} knows better.
      *
      * @return the classifier that is used where none is named
      */
     static Classifier standard() {
-        return StandardClassifier.INSTANCE;
+        return StandardClassifier.STANDARD;
+    }
+
+    /**
+     * As {@link #standard()}, for a library that makes one connection for each call and follows no
+     * redirects: a connection that was refused, or a host that is not known, is read as not sent,
+     * so that even an unsafe call is made again.
+     *
+     * @return a classifier that takes each connection for this attempt's own
+     */
+    static Classifier oneHop() {
+        return StandardClassifier.ONE_HOP;
     }
 
     /**
@@ -116,12 +128,12 @@ public interface Classifier {
     }
 
     /**
-     * Reads an exception, through its causes.
+     * Reads an exception as {@link #standard()} does, through its causes.
      *
      * @param error what was thrown
      * @return its outcome
      */
     static Outcome error(Throwable error) {
-        return StandardClassifier.INSTANCE.classify(null, error);
+        return StandardClassifier.STANDARD.classify(null, error);
     }
 }

@@ -121,8 +121,8 @@ public final class HoldoffHttpClient extends HttpClient {
     /** What cannot be connected to may be a later hop of a request that was sent. */
     private Classifier classifier() {
         return client.followRedirects() == Redirect.NEVER
-                ? StandardClassifier.INSTANCE
-                : StandardClassifier.AFTER_HOPS;
+                ? Classifier.oneHop()
+                : Classifier.standard();
     }
 
     @Override

@@ -24,9 +24,10 @@ import java.util.concurrent.TimeoutException;
  * not be made, a timeout of any layer.
  */
 enum StandardClassifier implements Classifier {
-    INSTANCE,
-    /** Of requests that may have been redirected: nothing says that they were not sent. */
-    AFTER_HOPS;
+    /** A call may have been redirected: a connection that was refused does not say it was not sent. */
+    STANDARD,
+    /** The connection is this attempt's own. */
+    ONE_HOP;
 
     static final Metadata.Key<String> PUSHBACK =
             Metadata.Key.of("grpc-retry-pushback-ms", Metadata.ASCII_STRING_MARSHALLER);
@@ -75,7 +76,7 @@ enum StandardClassifier implements Classifier {
         if (isGivenUp(error)) {
             return Outcome.cancelled();
         }
-        if (this == INSTANCE && wasNotSent(error)) {
+        if (this == ONE_HOP && wasNotSent(error)) {
             return Outcome.of(OutcomeKind.NOT_SENT);
         }
         boolean isLate =

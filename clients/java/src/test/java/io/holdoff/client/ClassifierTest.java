@@ -29,13 +29,28 @@ final class ClassifierTest {
     }
 
     @Test
-    void b15WhatNeverLeftWasNotSentAndABrokenConnectionMayHaveDelivered() {
-        assertEquals(OutcomeKind.NOT_SENT, kind(new ConnectException("refused")));
-        assertEquals(OutcomeKind.NOT_SENT, kind(new UnknownHostException("nowhere")));
-        assertEquals(OutcomeKind.FAILURE, kind(new SocketException("reset")));
-        assertEquals(
-                OutcomeKind.NOT_SENT,
-                kind(new CompletionException(new IOException(new ConnectException()))));
+    void b15WhereThereIsOneHopWhatNeverLeftWasNotSentAndABrokenConnectionMayHaveDelivered() {
+        Classifier oneHop = Classifier.oneHop();
+        for (Exception unsent :
+                List.of(
+                        new ConnectException("refused"),
+                        new UnknownHostException("nowhere"),
+                        new CompletionException(new IOException(new ConnectException())))) {
+            assertEquals(OutcomeKind.NOT_SENT, oneHop.classify(null, unsent).kind());
+        }
+        assertEquals(Outcome.failure(), oneHop.classify(null, new SocketException("reset")));
+    }
+
+    @Test
+    void whereNothingIsKnownOfHopsARefusedConnectionMayBeThatOfALaterOne() {
+        for (Exception refused :
+                List.of(
+                        new ConnectException("refused"),
+                        new UnknownHostException("nowhere"),
+                        new CompletionException(new IOException(new ConnectException())))) {
+            assertEquals(OutcomeKind.FAILURE, kind(refused));
+            assertEquals(Outcome.failure(), Classifier.standard().classify(null, refused));
+        }
     }
 
     @Test
@@ -84,9 +99,11 @@ final class ClassifierTest {
         assertEquals(Outcome.timeout(), Classifier.error(once));
         IOException often = new ConnectException("refused");
         Stopped.attach(often, why, 3);
+        Outcome failure = Outcome.failure();
+        assertEquals(failure.retriedBelow(), Classifier.error(often));
+        assertEquals(failure.retriedBelow(), Classifier.error(new RuntimeException(often)));
         Outcome notSent = Outcome.of(OutcomeKind.NOT_SENT);
-        assertEquals(notSent.retriedBelow(), Classifier.error(often));
-        assertEquals(notSent.retriedBelow(), Classifier.error(new RuntimeException(often)));
+        assertEquals(notSent.retriedBelow(), Classifier.oneHop().classify(null, often));
         assertEquals(Outcome.timeout(), Classifier.error(TimedOutException.of(why, 1)));
         assertEquals(
                 Outcome.timeout().retriedBelow(), Classifier.error(TimedOutException.of(why, 2)));

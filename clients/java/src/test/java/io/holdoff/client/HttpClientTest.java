@@ -10,6 +10,7 @@ import java.io.ByteArrayInputStream;
 import java.io.FilterInputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.net.HttpURLConnection;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
@@ -106,18 +107,7 @@ final class HttpClientTest {
 
     @Test
     void whereRedirectsAreFollowedARefusedConnectionMayBeThatOfALaterHop() throws Exception {
-        URI nowhere;
-        try (ServerSocket closed = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            nowhere = URI.create("http://127.0.0.1:" + closed.getLocalPort() + "/");
-        }
-        server.createContext(
-                "/moved",
-                exchange -> {
-                    requests.incrementAndGet();
-                    exchange.getResponseHeaders().add("Location", nowhere.toString());
-                    exchange.sendResponseHeaders(307, -1);
-                    exchange.close();
-                });
+        moveToNowhere(307);
         HttpClient following =
                 HttpClient.newBuilder().followRedirects(HttpClient.Redirect.NORMAL).build();
         HttpClient http = HoldoffHttpClient.byHost(Holdoff.testing(), following);
@@ -133,6 +123,51 @@ final class HttpClientTest {
         CompletionException ended = assertThrows(CompletionException.class, later::join);
         assertEquals(DenialReason.RETRY_UNSAFE, Holdoff.whyStopped(ended).orElseThrow().reason());
         assertEquals(2, requests.get());
+    }
+
+    /** From {@code /moved}. */
+    private void moveToNowhere(int status) throws IOException {
+        URI nowhere;
+        try (ServerSocket closed = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            nowhere = URI.create("http://127.0.0.1:" + closed.getLocalPort() + "/");
+        }
+        server.createContext(
+                "/moved",
+                exchange -> {
+                    requests.incrementAndGet();
+                    exchange.getRequestBody().readAllBytes();
+                    exchange.getResponseHeaders().add("Location", nowhere.toString());
+                    exchange.sendResponseHeaders(status, -1);
+                    exchange.close();
+                });
+    }
+
+    @Test
+    void aPostThatAnUnguardedClientRedirectsToNowhereIsMadeOnceInAGuardedCall() throws Exception {
+        moveToNowhere(303);
+        Holdoff holdoff = Holdoff.testing();
+        HttpClient following =
+                HttpClient.newBuilder().followRedirects(HttpClient.Redirect.NORMAL).build();
+        HttpRequest post =
+                HttpRequest.newBuilder(uri.resolve("/moved"))
+                        .POST(BodyPublishers.ofString("x"))
+                        .build();
+        Operation<Object, IOException> old =
+                attempt -> {
+                    var connection = (HttpURLConnection) post.uri().toURL().openConnection();
+                    connection.setDoOutput(true);
+                    connection.getOutputStream().write('x');
+                    return connection.getResponseCode();
+                };
+        Operation<Object, Exception> send =
+                attempt -> following.send(post, BodyHandlers.discarding());
+        for (Operation<Object, ?> operation : List.of(old, send)) {
+            requests.set(0);
+            IOException now =
+                    assertThrows(IOException.class, () -> holdoff.call("payments", operation));
+            assertEquals(DenialReason.RETRY_UNSAFE, Holdoff.whyStopped(now).orElseThrow().reason());
+            assertEquals(1, requests.get());
+        }
     }
 
     @Test
