@@ -69,6 +69,8 @@ class Link:
         self.is_waiting = True
         """No connection is tried before `course.not_before`."""
         self.is_closed = False
+        self.is_between = False
+        """The connection was left to be made anew at once: until it is, nobody waits for it."""
         self._channel: Optional[tuple[int, Any]] = None
         """That stands, and the index of its endpoint."""
         self._current: Union[Session, Unary, None] = None
@@ -108,7 +110,7 @@ class Link:
         passed = self.gate.enter(_clock.now_ns(), int(seconds * NS))
         if passed is None:
             return AWAY
-        if not self.waiting.enter(passed):
+        if self.is_between or not self.waiting.enter(passed):
             self.gate.gave_up(passed, _clock.now_ns())
             self.wish()
             return AWAY
@@ -197,6 +199,7 @@ class Link:
 
     def is_open(self) -> None:
         """The service has taken a stream, or an endpoint without streams a connection."""
+        self.is_between = False
         self.gate.heard(_clock.now_ns())
         self.waiting.heard()
         if self.gate.shut_until(_clock.now_ns()) is None:

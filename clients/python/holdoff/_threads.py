@@ -173,11 +173,16 @@ class ThreadLink(Link):
         return self._thread is not None
 
     def park(self) -> None:
-        """Leaves gRPC before a `fork`, for a moment at most. What was pushed holds meanwhile."""
+        """Leaves gRPC before a `fork`, for a moment at most. What was pushed holds meanwhile, and
+        nobody waits for what is asked until the next stream is taken.
+        """
         with self.lock:
             thread, self._is_parked = self._thread, True
+            self.is_between = self.is_between or self._channel is not None
         if thread is None or not thread.is_alive():
             return
+        if self.is_between:
+            self.refuse_inbox()
         self.leave(End.AGAIN)
         self.wake()
         assert self._changed is not None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CALLS_MAX = 256
 CALL_SECONDS = 5.0
 TRY_A_STREAM_AFTER_NS = 600 * NS
+_CANCELLED = 1
 _UNAVAILABLE = 14
 
 
@@ -126,4 +127,6 @@ class Unary:
             return LOST
         elif reply.lack is not Lack.FAILED:
             return LOST
+        elif reply.code == _CANCELLED and self.ends_as is not None:
+            return LOST  # By this client, which has left the connection.
         return reply

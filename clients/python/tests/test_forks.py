@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent import futures
 from typing import Any
 
 import pytest
+from scripted import Scripted, granting, serving
+
+import holdoff
 
 CHILDREN = 8
 PROGRAM = """
@@ -90,3 +98,47 @@ def test_children_of_a_program_that_uses_grpc_itself_do_not_hang(service: str) -
     assert parent["connected"] and not parent["local"]
     # Whether gRPC was at work just then is chance; that each call ended is not.
     assert [one["local"] for one in children] == [not one["connected"] for one in children]
+
+
+@contextlib.contextmanager
+def parked(client: holdoff.Client) -> Iterator[None]:
+    """As the parent, for other threads, while it forks."""
+    client._leave_grpc()
+    try:
+        yield
+    finally:
+        client._return_to_grpc()
+
+
+def is_local(client: holdoff.Client) -> bool:
+    return client.call("payments", lambda attempt: attempt.is_local)
+
+
+@pytest.mark.parametrize("has_sessions", [True, False])
+def test_while_the_parent_forks_its_other_threads_decide_alone_at_once(has_sessions: bool) -> None:
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    def answer(request: Any) -> Any:
+        if request.dependency == "slow":
+            is_asked.set()
+            may_answer.wait(30.0)
+        return granting(request)
+
+    scripted = Scripted(answer)
+    scripted.has_sessions = has_sessions
+    with serving(scripted) as endpoint, futures.ThreadPoolExecutor(4) as threads:
+        client = holdoff.Client([endpoint], service="forks", timeout=10.0)
+        assert client.connect(10.0) and not is_local(client)
+        under_way = [
+            threads.submit(client.call, "slow", lambda attempt: attempt.is_local) for _ in range(4)
+        ]
+        assert is_asked.wait(10.0)
+        begun = time.monotonic()
+        with parked(client):
+            assert [call.result(10.0) for call in under_way] == [True] * 4
+            assert [is_local(client) for _ in range(5)] == [True] * 5
+        may_answer.set()
+        assert client.connect(10.0)
+        assert not is_local(client), "the service is not blamed"
+        assert time.monotonic() - begun < 5.0
+        client.close()
