@@ -160,7 +160,7 @@ final class AsyncCall<T> {
             value = returned;
             error = thrown;
             hasValue = thrown == null;
-            outcome = Reading.of(classifier, returned, thrown, begun);
+            outcome = Reading.of(core.warnings(), classifier, returned, thrown, begun);
         }
         if (outcome.latencyNanos() < 0) {
             outcome = outcome.latencyNanos(System.nanoTime() - begun);

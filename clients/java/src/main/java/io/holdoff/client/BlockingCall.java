@@ -107,10 +107,10 @@ final class BlockingCall<T, E extends Exception> {
                 return Outcome.timeout();
             }
             keep(null, thrown, false);
-            return Reading.of(classifier, null, thrown, begun);
+            return Reading.of(core.warnings(), classifier, null, thrown, begun);
         }
         keep(returned, null, true);
-        return Reading.of(classifier, returned, null, begun);
+        return Reading.of(core.warnings(), classifier, returned, null, begun);
     }
 
     private void keep(T returned, Exception thrown, boolean isValue) {

@@ -20,7 +20,8 @@ import java.util.Map;
 public interface Classifier {
     /**
      * Reads the end of an attempt. Where it throws, or returns null, the outcome is ignored: there
-     * is no further attempt, and the caller gets what the attempt came to.
+     * is no further attempt, and the caller gets what the attempt came to. A {@link
+     * VirtualMachineError} passes through.
      *
      * @param value what it returned, where {@code error} is null
      * @param error what it threw, or null

@@ -4,6 +4,7 @@ import io.holdoff.client.link.Counting;
 import io.holdoff.client.link.Link;
 import io.holdoff.client.link.Loop;
 import io.holdoff.client.link.OnState;
+import io.holdoff.client.link.Warnings;
 import java.util.concurrent.Executor;
 
 /**
@@ -22,7 +23,8 @@ record Core(
         Local local,
         Clock clock,
         Counting counting,
-        Executor executor) {
+        Executor executor,
+        Warnings warnings) {
 
     /** In a bypass nothing is coordinated, and no name is too odd for that. */
     void checkName(String dependency) {

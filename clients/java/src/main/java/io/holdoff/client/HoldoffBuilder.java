@@ -222,23 +222,42 @@ public final class HoldoffBuilder {
         Clock clock = new Clock();
         Loop loop = new Loop();
         Counting counting = new Counting();
+        Warnings warnings = new Warnings();
         Policy own = localPolicy.policy();
         if (isBypassed) {
             Local local = new Local(own, Mode.RETRIES_ONLY, clock, null);
             return new Holdoff(
                     new Core(
-                            loop, null, false, 0, onNoDecision, local, clock, counting, executor));
+                            loop,
+                            null,
+                            false,
+                            0,
+                            onNoDecision,
+                            local,
+                            clock,
+                            counting,
+                            executor,
+                            warnings));
         }
         Pushed pushed = new Pushed(clock::time, own, follow);
         Mode mode = onNoDecision == OnNoDecision.ALLOW ? Mode.RETRIES_ONLY : Mode.ALL;
         Local local = new Local(own, mode, clock, pushed);
-        Link link = new Link(loop, dialer, hello(), pushed, counting, new Warnings());
+        Link link = new Link(loop, dialer, hello(), pushed, counting, warnings);
         lookForSleep(loop, clock);
         Rehearsal.once();
         long nanos = timeout.toNanos();
         return new Holdoff(
                 new Core(
-                        loop, link, false, nanos, onNoDecision, local, clock, counting, executor));
+                        loop,
+                        link,
+                        false,
+                        nanos,
+                        onNoDecision,
+                        local,
+                        clock,
+                        counting,
+                        executor,
+                        warnings));
     }
 
     /** What was pushed is not valid for longer because the machine slept. */
@@ -264,7 +283,8 @@ public final class HoldoffBuilder {
                         local,
                         clock,
                         new Counting(),
-                        ForkJoinPool.commonPool()));
+                        ForkJoinPool.commonPool(),
+                        new Warnings()));
     }
 
     private Dialer dialer(Map<String, String> environment) {

@@ -2,6 +2,7 @@ package io.holdoff.client;
 
 import io.holdoff.client.link.Counting;
 import io.holdoff.client.link.Loop;
+import io.holdoff.client.link.Warnings;
 import io.holdoff.client.rules.LocalRecord.Mode;
 import java.io.IOException;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -31,7 +32,8 @@ final class Rehearsal {
                         local,
                         clock,
                         new Counting(),
-                        Runnable::run);
+                        Runnable::run,
+                        new Warnings());
         Question question = Question.of("rehearsal").idempotent();
         Asking.first(nobody, question).request(null);
         try {

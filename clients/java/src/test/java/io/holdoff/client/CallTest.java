@@ -25,6 +25,10 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiConsumer;
+import java.util.logging.Handler;
+import java.util.logging.Level;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.function.Executable;
@@ -87,6 +91,43 @@ final class CallTest {
                                     throw new IllegalStateException();
                                 }));
         assertEquals(1, runs.get());
+    }
+
+    @Test
+    void aClassifierThatFailsIsToldOnce() {
+        List<LogRecord> lines = new CopyOnWriteArrayList<>();
+        Handler handler =
+                new Handler() {
+                    @Override
+                    public void publish(LogRecord line) {
+                        lines.add(line);
+                    }
+
+                    @Override
+                    public void flush() {}
+
+                    @Override
+                    public void close() {}
+                };
+        AssertionError fault = new AssertionError("broken");
+        Guard guard =
+                testing.guard("payments")
+                        .classify(
+                                (value, error) -> {
+                                    throw fault;
+                                });
+        Logger logger = Logger.getLogger("io.holdoff.client");
+        logger.addHandler(handler);
+        try {
+            for (int call = 0; call < 3; call++) {
+                assertEquals("done", guard.call(attempt -> "done"));
+            }
+        } finally {
+            logger.removeHandler(handler);
+        }
+        List<LogRecord> told = lines.stream().filter(line -> line.getThrown() == fault).toList();
+        assertEquals(1, told.size());
+        assertEquals(Level.WARNING, told.get(0).getLevel());
     }
 
     @Test
@@ -498,8 +539,12 @@ final class CallTest {
                 (value, error) -> {
                     throw new IllegalArgumentException("broken");
                 };
+        Classifier incomplete =
+                (value, error) -> {
+                    throw new NoClassDefFoundError("incomplete");
+                };
         RuntimeException real = new RuntimeException("real");
-        for (Classifier classifier : List.of(broken, (value, error) -> null)) {
+        for (Classifier classifier : List.of(broken, incomplete, (value, error) -> null)) {
             try (Scripted service = Scripted.start();
                     Holdoff holdoff = service.client().build()) {
                 Guard guard = holdoff.guard("payments").idempotent().classify(classifier);
@@ -521,8 +566,8 @@ final class CallTest {
     }
 
     @Test
-    void anErrorOfAClassifierGivesThePermitBackAndEndsTheCall() throws Exception {
-        AssertionError fault = new AssertionError("fatal");
+    void anErrorOfTheMachineInAClassifierGivesThePermitBackAndEndsTheCall() throws Exception {
+        InternalError fault = new InternalError("fatal");
         try (Scripted service = Scripted.start();
                 Holdoff holdoff = service.client().build()) {
             Guard guard =
@@ -532,7 +577,7 @@ final class CallTest {
                                         throw fault;
                                     });
             assertSame(
-                    fault, assertThrows(AssertionError.class, () -> guard.call(a -> "done")));
+                    fault, assertThrows(InternalError.class, () -> guard.call(a -> "done")));
             CompletableFuture<String> call =
                     guard.callAsync(a -> CompletableFuture.completedFuture("done"));
             var ended =

@@ -13,6 +13,7 @@ public final class Warnings {
     private boolean isAway;
     private boolean isWarned;
     private final AtomicLong settings = new AtomicLong(System.nanoTime() - EVERY);
+    private final AtomicLong classifiers = new AtomicLong(System.nanoTime() - EVERY);
 
     /** The service has gone: told once, however many calls go on without it meanwhile. */
     synchronized void away(String endpoint, String why) {
@@ -45,6 +46,13 @@ public final class Warnings {
 
     void noTransport(RuntimeException why) {
         warnOfSettings("no connection can be made: " + why);
+    }
+
+    /** With where it was thrown, since the program has to be mended. */
+    public void classifierFailed(Throwable fault) {
+        if (isDue(classifiers)) {
+            LOG.log(Level.WARNING, "a classifier failed; the outcome is ignored", fault);
+        }
     }
 
     private void warnOfSettings(String text) {
