@@ -23,8 +23,8 @@ import java.util.function.Function;
  *
  * <p>A unary call is retried. The nearest of the deadlines of the stub, of the gRPC context and of
  * the question is that of the whole call; its attempts run in the context in which it was begun,
- * and it is given up with that. A call that streams either way is asked for and never repeated; it
- * is a success with its first message, and else by its status. One that is a probe is cut off
+ * and it is given up with that. A call that streams either way is asked for, ends at that deadline
+ * too, and is never repeated; it is a success with its first message, and else by its status. One that is a probe is cut off
  * before its lease ends, unless a message has come. A call that is refused ends with a status, as
  * any other: {@code DEADLINE_EXCEEDED}, {@code RESOURCE_EXHAUSTED} or {@code UNAVAILABLE}; {@link
  * Holdoff#whyStopped} finds the reason in its exception.

@@ -26,7 +26,7 @@ public final class Permit implements Decision, AutoCloseable {
     /** Shorter delays are not looked over for a suspended machine. */
     private static final long LONG_DELAY = Nanos.SECOND;
 
-    private final Asking asking;
+    final Asking asking;
     private final Core core;
 
     private static final AtomicReferenceFieldUpdater<Permit, Made> MADE =

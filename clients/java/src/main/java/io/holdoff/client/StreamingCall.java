@@ -4,6 +4,7 @@ import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.ClientCall;
 import io.grpc.Context;
+import io.grpc.Deadline;
 import io.grpc.ForwardingClientCallListener.SimpleForwardingClientCallListener;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
@@ -12,6 +13,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 
@@ -80,7 +82,7 @@ final class StreamingCall<Q, R> extends ClientCall<Q, R> {
         ClientCall<Q, R> call;
         Reporting<R> reporting = new Reporting<>(listener, permit);
         try {
-            call = channel.newCall(method, options);
+            call = channel.newCall(method, limited(permit));
             call.start(reporting, headers);
         } catch (RuntimeException odd) {
             reporting.report(Classifier.error(odd));
@@ -102,6 +104,17 @@ final class StreamingCall<Q, R> extends ClientCall<Q, R> {
             }
             waiting.forEach(each -> each.accept(call));
         }
+    }
+
+    /** By what is left of the question's deadline; to that of the context gRPC itself keeps. */
+    private CallOptions limited(Permit permit) {
+        Long left = permit.asking.timeLeft();
+        if (left == null) {
+            return options;
+        }
+        Deadline own = Deadline.after(left, TimeUnit.NANOSECONDS);
+        Deadline stubs = options.getDeadline();
+        return options.withDeadline(stubs == null ? own : own.minimum(stubs));
     }
 
     /** Not by the client's own thread, since what hangs on the call is the user's. */

@@ -10,6 +10,7 @@ import io.grpc.ClientCall;
 import io.grpc.ClientInterceptor;
 import io.grpc.ClientInterceptors;
 import io.grpc.Context;
+import io.grpc.Deadline;
 import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
 import io.grpc.InsecureServerCredentials;
@@ -38,6 +39,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.AfterEach;
@@ -125,7 +127,12 @@ final class InterceptorTest {
     }
 
     private <Q, R> Heard<R> begin(Channel on, MethodDescriptor<Q, R> method, Q request) {
-        ClientCall<Q, R> call = on.newCall(method, CallOptions.DEFAULT);
+        return begin(on, method, request, CallOptions.DEFAULT);
+    }
+
+    private <Q, R> Heard<R> begin(
+            Channel on, MethodDescriptor<Q, R> method, Q request, CallOptions options) {
+        ClientCall<Q, R> call = on.newCall(method, options);
         open.add(call);
         Heard<R> heard = new Heard<>();
         call.start(heard, new Metadata());
@@ -396,6 +403,42 @@ final class InterceptorTest {
                 timers.shutdownNow();
             }
             assertEquals(0, calls.get());
+        }
+    }
+
+    @Test
+    void aStreamEndsWithTheNearestOfTheDeadlinesOfItsStubAndOfItsQuestion() throws Exception {
+        watched = out -> {};
+        List<Deadline> seen = new CopyOnWriteArrayList<>();
+        ClientInterceptor looking =
+                new ClientInterceptor() {
+                    @Override
+                    public <Q, R> ClientCall<Q, R> interceptCall(
+                            MethodDescriptor<Q, R> method, CallOptions options, Channel next) {
+                        seen.add(options.getDeadline());
+                        return next.newCall(method, options);
+                    }
+                };
+        try (Scripted service = Scripted.start().answer(request -> Scripted.grantAfter(100));
+                Holdoff holdoff = service.client().build()) {
+            AtomicReference<Duration> own = new AtomicReference<>(Duration.ofSeconds(1));
+            Channel guarded =
+                    ClientInterceptors.intercept(
+                            channel, looking, HoldoffInterceptor.of(
+                                    holdoff, m -> Question.of("ledger").deadline(own.get())));
+            assertEquals(Status.Code.DEADLINE_EXCEEDED, watch(guarded).ended().getCode());
+            assertTrue(holdoff.flush(Duration.ofSeconds(10)));
+            assertEquals(List.of("OUTCOME_KIND_TIMEOUT"), kinds(service));
+
+            own.set(Duration.ofSeconds(60));
+            Deadline nearer = Deadline.after(30, TimeUnit.SECONDS);
+            begin(
+                    guarded,
+                    OperatorServiceGrpc.getWatchEventsMethod(),
+                    WatchEventsRequest.getDefaultInstance(),
+                    CallOptions.DEFAULT.withDeadline(nearer));
+            until(() -> seen.size() == 2);
+            assertEquals(nearer, seen.get(1));
         }
     }
 
