@@ -8,7 +8,7 @@ run: an error of making this attempt's own connection. It is not said by
 - what is below an error of reading or writing: ICMP says "refused" and "unreachable" of
   connections that stand, too;
 - an error after a library's own redirect or repetition, of which the traceback tells: the request
-  before it was sent;
+  before it was sent. tornado's traceback does not tell, which begins where it connected;
 - a group of errors (`ExceptionGroup`): another of its tasks may have sent something.
 
 Libraries are told by their names, so that none is imported.
@@ -43,8 +43,13 @@ _ON_A_CONNECTION = frozenset(
     )
 )
 _REDIRECTING = frozenset(("resolve_redirects", "http_error_302"))  # requests, urllib
-_REMEMBERING = frozenset(("_send_handling_redirects", "_request"))  # httpx, aiohttp
-_REPEATING = "urlopen"  # urllib3, which calls itself for a redirect and a repetition.
+_REMEMBERING = {
+    "_send_handling_redirects": "history",  # httpx
+    "_request": "history",  # aiohttp
+    "_conn_request": "seen_bad_status_line",  # httplib2, of a connection that was stale
+}
+_REPEATING = frozenset(("urlopen", "request"))
+"""urllib3 and httplib2, which call themselves for a redirect."""
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
@@ -116,9 +121,10 @@ def _was_sent_before(error: BaseException) -> bool:
         frame, code = trace.tb_frame, trace.tb_frame.f_code
         if code.co_name in _REDIRECTING or code in seen:
             return True
-        if code.co_name in _REMEMBERING and frame.f_locals.get("history"):
+        remembered = _REMEMBERING.get(code.co_name)
+        if remembered is not None and frame.f_locals.get(remembered):
             return True
-        if code.co_name == _REPEATING:
+        if code.co_name in _REPEATING:
             seen.add(code)
         trace = trace.tb_next
     return False

@@ -269,6 +269,24 @@ def test_what_was_sent_before_a_redirect_is_not_sent_again(post: Any, elsewhere:
     assert kind(error) is OutcomeKind.FAILURE
 
 
+def test_what_httplib2_sent_before_a_redirect_or_over_a_stale_connection_is_not_sent_again() -> (
+    None
+):
+    def request(redirections: int) -> None:
+        """As its `Http.request`, a frame of which is all that tells."""
+        if redirections:
+            request(redirections - 1)
+        _conn_request(seen_bad_status_line=False)
+
+    def _conn_request(seen_bad_status_line: bool) -> None:
+        raise refused()
+
+    assert kind(raised(lambda: request(0))) is OutcomeKind.NOT_SENT
+    assert kind(raised(lambda: request(1))) is OutcomeKind.FAILURE
+    assert kind(raised(lambda: _conn_request(False))) is OutcomeKind.NOT_SENT
+    assert kind(raised(lambda: _conn_request(True))) is OutcomeKind.FAILURE
+
+
 @pytest.mark.parametrize("post", [post_with_httpx, post_with_httpx_awaited, post_with_requests])
 def test_what_no_redirect_was_followed_for_was_not_sent(post: Any) -> None:
     attempts: list[int] = []
