@@ -35,6 +35,7 @@ mod overrides;
 mod policy;
 mod replay;
 mod replicas;
+mod secret;
 mod serve;
 mod simulate;
 mod size;

@@ -26,7 +26,7 @@ use anyhow::Context as _;
 use tokio::{
     runtime::{Builder, Runtime},
     signal::unix::{Signal, SignalKind, signal},
-    sync::watch,
+    sync::{oneshot, watch},
 };
 
 pub use gate::Gate;
@@ -194,9 +194,15 @@ fn run_on<S: Store, Asked: Future<Output = ()>>(
     let room = lifetime::descriptors_max() / 5;
     let hosts = settings.http_hosts.clone();
     let serve_http = http::serve_behind(gate, http, room, hosts, metrics, stopped);
-    main.block_on(until_stopped(&coordinator, serve_http, asked, stop))?;
-    systemd::stopping();
-    join(workers, settings.drain);
+    main.block_on(async {
+        let mut serve_http = std::pin::pin!(serve_http);
+        until_stopped(&coordinator, serve_http.as_mut(), asked).await?;
+        systemd::stopping();
+        // Every receiver may be gone already.
+        let _ = stop.send(true);
+        drain(settings.drain, serve_http, workers).await;
+        anyhow::Ok(())
+    })?;
     coordinator.end_recording();
     main.block_on(coordinator.tell_last());
     main.block_on(coordinator.durable().close(coordinator.wall_now()))?;
@@ -336,7 +342,6 @@ async fn until_stopped<S: Store>(
     coordinator: &Arc<Coordinator<S>>,
     serve_http: impl Future<Output = anyhow::Result<()>>,
     asked: impl Future<Output = ()>,
-    stop: watch::Sender<bool>,
 ) -> anyhow::Result<()> {
     tokio::select! {
         () = coordinator.publish_events() => {}
@@ -345,12 +350,13 @@ async fn until_stopped<S: Store>(
         () = coordinator.drop_idle() => {}
         () = coordinator.tell_standing() => {}
         () = look_through_audit(coordinator) => {}
-        served = serve_http => served?,
+        served = serve_http => {
+            served?;
+            anyhow::bail!("the HTTP port is served no longer");
+        }
         () = asked => {}
     }
     tracing::info!("stopping");
-    // Every receiver may be gone already.
-    let _ = stop.send(true);
     Ok(())
 }
 
@@ -370,9 +376,14 @@ async fn look_through_audit<S: Store>(coordinator: &Coordinator<S>) {
     std::future::pending().await
 }
 
-/// Waits for the workers, but not longer than `drain`: streams may never end by themselves.
-fn join(workers: Vec<thread::JoinHandle<()>>, drain: Duration) {
-    let (done, all_done) = std::sync::mpsc::channel();
+/// Waits for the requests of both ports, but not longer than `limit`: streams may never end by
+/// themselves.
+async fn drain(
+    limit: Duration,
+    serve_http: impl Future<Output = anyhow::Result<()>>,
+    workers: Vec<thread::JoinHandle<()>>,
+) {
+    let (done, all_done) = oneshot::channel();
     thread::spawn(move || {
         for worker in workers {
             // A worker that panicked has said so already.
@@ -380,7 +391,8 @@ fn join(workers: Vec<thread::JoinHandle<()>>, drain: Duration) {
         }
         let _ = done.send(());
     });
-    if all_done.recv_timeout(drain).is_err() {
-        tracing::warn!("requests were still running after {drain:?}; they are cut off");
+    let ended = async { tokio::join!(serve_http, all_done) };
+    if tokio::time::timeout(limit, ended).await.is_err() {
+        tracing::warn!("requests were still running after {limit:?}; they are cut off");
     }
 }

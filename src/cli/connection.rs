@@ -14,7 +14,7 @@ use holdoff_client::{
 use tokio::time::timeout;
 use tonic::{Request, Response, Status, transport::Endpoint};
 
-use super::exit::Failure;
+use super::{exit::Failure, secret};
 
 pub use credentials::{CredentialArgs, Route, Server};
 
@@ -116,15 +116,16 @@ pub fn bounded<T>(message: T) -> Request<T> {
 fn url(server: &str) -> Result<String, Failure> {
     operator::url(server).ok_or_else(|| {
         let forms = operator::ENDPOINT_FORMS;
-        Failure::Usage(format!("--server {server:?}: {forms}"))
+        Failure::Usage(format!("--server {:?}: {forms}", secret::shown(server)))
     })
 }
 
 /// # Errors
 /// [`Failure::Usage`] for what is none of the forms.
 fn endpoint(server: &str) -> Result<Endpoint, Failure> {
-    let endpoint = Endpoint::from_shared(url(server)?)
-        .map_err(|error| Failure::Usage(format!("--server {server:?}: {error}")))?;
+    let endpoint = Endpoint::from_shared(url(server)?).map_err(|error| {
+        Failure::Usage(format!("--server {:?}: {error}", secret::shown(server)))
+    })?;
     Ok(endpoint
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)

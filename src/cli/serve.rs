@@ -15,6 +15,7 @@ use clap::Args;
 
 use super::{
     exit::{Exit, Failure},
+    secret::Secret,
     size, span,
 };
 use crate::{
@@ -74,8 +75,9 @@ pub struct ServeArgs {
     /// In how many files, 8 unless said; 2 to 1000
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(2..=1_000))]
     record_files: Option<u32>,
-    /// Where the fleet's state is: `memory`, or a Valkey or Redis that replicas share, by its URL
-    #[arg(long, value_name = "memory|URL", default_value = "memory", value_parser = store)]
+    /// Where the fleet's state is: `memory`, which is the default, or a Valkey or Redis that replicas share, by its URL
+    #[arg(long, value_name = "memory|URL", default_value = "memory", value_parser = Secret(store),
+          hide_default_value = true)]
     store: StoreSettings,
     /// How decisions are made over a store that replicas share, leased unless said; the same at all
     /// of them

@@ -496,3 +496,40 @@ fn which_dependencies_have_metrics_is_one_of_three_things() {
         assert!(refused.contains("top-1 to top-10000"), "{wrong}: {refused}");
     }
 }
+
+#[test]
+fn a_password_in_a_wrong_store_is_never_shown() {
+    for store in [
+        "redis://me:s3cret@:1",
+        "redis://me:s3cret@127.0.0.1:1,127.0.0.1:2",
+        "redis+sentinel://me:s3cret@h:1",
+        "REDIS://me:s3cret@h:1",
+        "valkey://me:s3cret@h:1",
+        "redis://:s3cret://x@h:1",
+        "redis://me:s3cret@h:1/two",
+        "redis://h:1/s3cret@",
+        "me:s3cret@host",
+        "me:s3cret@host://x",
+    ] {
+        let line = format!("holdoff serve --store {store}");
+        let said = cli(command(), &line).unwrap_err();
+        assert_eq!(said.kind(), ErrorKind::ValueValidation);
+        let said = said.to_string();
+        assert!(
+            said.contains("--store") && !said.contains("s3cret"),
+            "{said}"
+        );
+        let file = with_file(&format!("store: {store}")).unwrap();
+        let said = cli(file, "holdoff serve").unwrap_err().to_string();
+        assert!(
+            said.contains("--store") && !said.contains("s3cret"),
+            "{said}"
+        );
+    }
+    let file = with_file("store: redis://me:s3cret@h:1").unwrap();
+    let help = cli(file, "holdoff serve --help").unwrap_err().to_string();
+    assert!(
+        help.contains("--store") && !help.contains("s3cret"),
+        "{help}"
+    );
+}

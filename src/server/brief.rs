@@ -113,18 +113,23 @@ impl BriefConnection {
         self.stream.peer()
     }
 
-    /// What the stream said, unless it has stood still for too long.
-    fn moved<T>(
+    /// What the stream said, unless it has stood still for too long. Only bytes are a move: that
+    /// there is nothing to flush is said at once, and of the stillest.
+    fn unless_still<T>(
         &mut self,
         context: &mut Context<'_>,
         polled: Poll<io::Result<T>>,
+        bytes: usize,
     ) -> Poll<io::Result<T>> {
-        if polled.is_ready() {
+        if bytes > 0 {
             self.still.as_mut().set(sleep(STILL_FOR));
-            return polled;
         }
-        self.late(context)
-            .map_or(Poll::Pending, |late| Poll::Ready(Err(late)))
+        // In any case, since a timer that nobody has polled wakes nobody.
+        let late = self.late(context);
+        match (polled, late) {
+            (Poll::Pending, Some(late)) => Poll::Ready(Err(late)),
+            (polled, _) => polled,
+        }
     }
 
     /// Whether it has had all the time that it may have.
@@ -159,13 +164,6 @@ impl BriefConnection {
             Some(_) | None => Ok(()),
         }
     }
-
-    /// The answer has begun.
-    fn answered(&mut self, written: &Poll<io::Result<usize>>) {
-        if matches!(written, Poll::Ready(Ok(many)) if *many > 0) {
-            self.asking = None;
-        }
-    }
 }
 
 impl AsyncRead for BriefConnection {
@@ -178,7 +176,7 @@ impl AsyncRead for BriefConnection {
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
         let said = buffer.filled().get(before..).unwrap_or_default();
         self.hear(said, context)?;
-        self.moved(context, polled)
+        self.unless_still(context, polled, said.len())
     }
 }
 
@@ -189,18 +187,25 @@ impl AsyncWrite for BriefConnection {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.answered(&polled);
-        self.moved(context, polled)
+        let written = match &polled {
+            Poll::Ready(Ok(written)) => *written,
+            Poll::Ready(Err(_)) | Poll::Pending => 0,
+        };
+        if written > 0 {
+            // The answer has begun.
+            self.asking = None;
+        }
+        self.unless_still(context, polled, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_flush(context);
-        self.moved(context, polled)
+        self.unless_still(context, polled, 0)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.moved(context, polled)
+        self.unless_still(context, polled, 0)
     }
 }
 

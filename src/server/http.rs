@@ -37,7 +37,7 @@ use crate::{
 const HEADERS_MAX: usize = 16 * 1024;
 
 /// Serves `room` connections at once until it is stopped, and keeps histories of dependencies;
-/// those alone, for ever, where there is no listener.
+/// those alone where there is no listener.
 /// Everybody who connects may do everything.
 ///
 /// # Errors
@@ -61,12 +61,16 @@ pub async fn serve_behind<S: Store>(
     room: usize,
     hosts: Vec<String>,
     metrics: Arc<Metrics<S>>,
-    stopped: watch::Receiver<bool>,
+    mut stopped: watch::Receiver<bool>,
 ) -> anyhow::Result<()> {
     let coordinator = Arc::clone(metrics.coordinator());
     let histories = coordinator.histories().keep(&coordinator);
     let Some(listener) = listener else {
-        histories.await;
+        tokio::select! {
+            () = histories => {}
+            // The sender is only dropped at the end of the process.
+            _ = stopped.wait_for(|stopped| *stopped) => {}
+        }
         return Ok(());
     };
     let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -202,5 +206,72 @@ async fn exposition<S: Store>(State(metrics): State<Arc<Metrics<S>>>) -> Respons
     match read.await {
         Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::{TcpListener, TcpStream},
+        time::Instant,
+    };
+
+    use super::*;
+
+    /// How long a connection stands that says this, reads so much and is then silent.
+    async fn stands(said: &[u8], read: usize) -> Duration {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let brief = Brief::new(listener, 3, Gate::open());
+        let routes = Router::new().route("/", get(|| async { "ok" }));
+        let (_stop, stopped) = watch::channel(false);
+        tokio::spawn(serve_until(brief, routes, stopped));
+        let mut peer = TcpStream::connect(address).await.unwrap();
+        peer.write_all(said).await.unwrap();
+        peer.read_exact(&mut vec![0; read]).await.unwrap();
+        tokio::time::pause();
+        let silent = Instant::now();
+        // Closed or reset; the rest of an answer may come before.
+        let mut rest = Vec::new();
+        let closed = tokio::time::timeout(Duration::from_secs(60), peer.read_to_end(&mut rest));
+        let _ = closed.await.expect("it is closed");
+        let stood = silent.elapsed();
+        tokio::time::resume();
+        stood
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_moves_no_byte_is_closed_in_whatever_state_it_is() {
+        let get = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+        let answer = "HTTP/1.1 200 OK\r\n".len();
+        for (said, read) in [(&b""[..], 0), (get, answer), (&get[..20], 0)] {
+            let stood = stands(said, read).await;
+            assert!(stood <= Duration::from_secs(8), "{said:?}: {stood:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_has_begun_is_answered_while_the_service_stops() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let brief = Brief::new(listener, 3, Gate::open());
+        let routes = Router::new().route("/", axum::routing::post(|body: String| async { body }));
+        let (stop, stopped) = watch::channel(false);
+        let serving = tokio::spawn(serve_until(brief, routes, stopped));
+        let mut peer = TcpStream::connect(address).await.unwrap();
+        let head =
+            b"POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 4\r\n\r\n";
+        peer.write_all(head).await.unwrap();
+        // The service is at it.
+        peer.read_exact(&mut [0; 25]).await.unwrap();
+        stop.send(true).unwrap();
+        peer.write_all(b"done").await.unwrap();
+        let mut answer = String::new();
+        peer.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.ends_with("done"), "{answer}");
+        serving.await.unwrap();
     }
 }

@@ -94,6 +94,8 @@ impl FromStr for Address {
             "rediss+sentinel" => (true, Form::Sentinels),
             "redis-cluster" => (false, Form::Cluster),
             "rediss-cluster" => (true, Form::Cluster),
+            // What breaks a URL apart may be half of a password.
+            other if other.contains(['@', ':']) => return Err(ENCODE.to_owned()),
             other => return Err(format!("`{other}://` is no store; it must be {FORMS}")),
         };
         // Of a password that breaks the URL apart nothing may be shown.
