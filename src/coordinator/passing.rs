@@ -228,7 +228,6 @@ impl<S: Store> Coordinator<S> {
                 }
                 let before = self.before(slot, terms.ask.caller, context);
                 let mut answer = acquire(&terms.policy, &mut slot.record, &terms.ask, context);
-                count_denial(slot, &answer);
                 if let Some(before) = before {
                     let asked = (&terms.ask, passage.caller);
                     self.observe_asked(id, slot, asked, &answer, &before, context);
@@ -241,6 +240,7 @@ impl<S: Store> Coordinator<S> {
                     kept
                 });
                 answer.verdict = in_plain_words(&terms, &slot.record, &answer, context);
+                count_denial(slot, &answer);
                 self.tell_changes(id, slot, Who::Caller(passage.caller), context.now);
                 let allowance = allowance(&terms, &slot.record, context);
                 (answer, terms.ask, kept.unwrap_or(false), allowance)
@@ -396,6 +396,7 @@ impl<S: Store> Coordinator<S> {
     }
 }
 
+/// By the reason that is told.
 fn count_denial(slot: &mut Slot, answer: &Answer) {
     if let Err(denial) = &answer.verdict {
         slot.note_denial(denial.reason);

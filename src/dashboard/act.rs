@@ -33,12 +33,13 @@ use crate::{
 
 const OWNER_MAX: usize = 200;
 const REASON_MAX: usize = 1_000;
-const FOR_MIN: Duration = Duration::from_secs(1);
+/// As short as any override may be, so that one that is nearly over comes back as it was.
+const FOR_MIN: Duration = Duration::from_millis(1);
 /// Longer must be typed, as what lasts until it is released.
 const FOR_UNTYPED_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// What the command line may order, so that it can be brought back too.
 const FOR_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
-const FOR_ALLOWED: &str = "1000 to 31536000000";
+const FOR_ALLOWED: &str = "1 to 31536000000";
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -312,7 +313,7 @@ impl Order {
             };
             let left = order.expires.map(|end| before.now.until(end).0 / 1_000_000);
             let lasts = match left {
-                Some(millis) => Lasts::ForMs(millis.clamp(1_000, FOR_MAX.as_millis() as u64)),
+                Some(millis) => Lasts::ForMs(millis.clamp(1, FOR_MAX.as_millis() as u64)),
                 None => Lasts::UntilReleased,
             };
             json!({"action": action, "lasts": lasts})

@@ -5,6 +5,7 @@
 
 use std::{
     fs::File,
+    io::ErrorKind,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::Arc,
@@ -113,9 +114,14 @@ impl Fault {
             },
             Self::Redb(cause) => match *cause {
                 redb::Error::DatabaseAlreadyOpen => OpenError::Locked { path, holder: None },
-                redb::Error::Io(cause) if cause.kind() != std::io::ErrorKind::InvalidData => {
-                    refused(&path, cause)
-                }
+                redb::Error::Io(cause) => match cause.kind() {
+                    ErrorKind::UnexpectedEof => {
+                        let what = "it ends too early".to_owned();
+                        OpenError::Damaged { path, what }
+                    }
+                    ErrorKind::InvalidData => OpenError::Damaged { path, what },
+                    _ => refused(&path, cause),
+                },
                 _ => OpenError::Damaged { path, what },
             },
             Self::Unencodable(_) | Self::Damaged(_) | Self::Older | Self::NotOpen => {

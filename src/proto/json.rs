@@ -3,7 +3,7 @@
 //! Written: every field, so that a reader need not know the defaults. Read: field names in both
 //! spellings, and nothing that the contract does not have.
 
-mod once;
+mod names;
 
 use std::sync::LazyLock;
 
@@ -35,7 +35,8 @@ pub enum Unreadable {
     /// It is no JSON, or not the shape of the message.
     #[error("{0}")]
     Text(String),
-    /// The value of one field, by its path in the contract's own spelling.
+    /// One field, by its path in the contract's own spelling: there is none of this name, it stands
+    /// twice, or it cannot hold its value.
     #[error("{field}: {problem}")]
     Field { field: String, problem: String },
 }
@@ -60,6 +61,7 @@ pub fn read<M: Message + Default>(name: &str, text: &[u8]) -> Result<M, Unreadab
     let unknown = || Unreadable::Text(format!("{PACKAGE}.{name} is no message of the contract"));
     let unreadable = |error: &dyn std::error::Error| Unreadable::Text(error.to_string());
     let shape = shape(&format!("{PACKAGE}.{name}")).ok_or_else(unknown)?;
+    names::check(&shape, text)?;
     let mut json = serde_json::Deserializer::from_slice(text);
     let mut at = serde_path_to_error::Track::new();
     let options = DeserializeOptions::new().deny_unknown_fields(true);
@@ -67,7 +69,6 @@ pub fn read<M: Message + Default>(name: &str, text: &[u8]) -> Result<M, Unreadab
     let message = DynamicMessage::deserialize_with_options(shape, traced, &options)
         .map_err(|error| misread(&at.path(), &error))?;
     json.end().map_err(|error| unreadable(&error))?;
-    serde_json::from_slice::<once::Once>(text).map_err(|error| unreadable(&error))?;
     (message.transcode_to()).map_err(|error| unreadable(&error))
 }
 
@@ -160,6 +161,12 @@ mod tests {
                 "previous.outcome.status_code",
             ),
             (r#"{"previous": {"permit": "%%%"}}"#, "previous.permit"),
+            (r#"{"attempt": 1e400}"#, "attempt"),
+            (r#"{"attempt": 1, "timeLeft": -1e400}"#, "time_left"),
+            (
+                r#"{"caller": {"service": [1, 1e400]}}"#,
+                "caller.service[1]",
+            ),
         ] {
             match read::<AcquireRequest>("AcquireRequest", text.as_bytes()) {
                 Err(Unreadable::Field { field, problem }) => {
@@ -173,13 +180,7 @@ mod tests {
             Err(Unreadable::Field { field, .. }) => assert_eq!(field, "entries[1].result.permit"),
             other => panic!("{other:?}"),
         }
-        for text in [
-            "{",
-            "[]",
-            "{} {}",
-            r#"{"dependencies": "d"}"#,
-            r#"{"attempt": 1"#,
-        ] {
+        for text in ["{", "[]", "{} {}", r#"{"attempt": x}"#, r#"{"attempt": 1"#] {
             let refused = read::<AcquireRequest>("AcquireRequest", text.as_bytes());
             assert!(matches!(refused, Err(Unreadable::Text(_))), "{text}");
         }
@@ -197,29 +198,61 @@ mod tests {
             assert_eq!(read.call_id, "x");
         }
         for (text, named) in [
-            (r#"{"dependencies": "d"}"#, "dependencies"),
             (r#"{"attempt": -1}"#, "out of range"),
             (r#"{"time_left": "soon"}"#, "duration"),
             (r#"{"safety": "SAFETY_SURE"}"#, "SAFETY_SURE"),
             (r#"{"attempt": 1} {}"#, "trailing"),
-            (
-                r#"{"attempt": 1, "attempt": 2}"#,
-                "\"attempt\" stands twice",
-            ),
-            (
-                r#"{"timeLeft": "1s", "time_left": "2s"}"#,
-                "twice in one object",
-            ),
-            (
-                r#"{"caller": {"service": "a", "service": "b"}}"#,
-                "\"service\" stands twice",
-            ),
             ("[]", "map"),
             ("", "EOF"),
         ] {
             let refused = read::<AcquireRequest>("AcquireRequest", text.as_bytes());
             let refused = refused.unwrap_err().to_string();
             assert!(refused.contains(named), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_there_is_not_or_that_stands_twice_is_told_with_its_place() {
+        let (unknown, twice) = ("has no such field", "stands twice");
+        for (text, named, why) in [
+            (r#"{"dependencies": "d"}"#, "dependencies", unknown),
+            (r#"{"Dependency": "d"}"#, "Dependency", unknown),
+            (r#"{"caller": {"foo": 1}}"#, "caller.foo", unknown),
+            (
+                r#"{"previous": {"outcome": {"": 1}}}"#,
+                "previous.outcome.",
+                unknown,
+            ),
+            (r#"{"a\nb": 1}"#, "a\\nb", unknown),
+            (r#"{"attempt": 1, "attempt": 2}"#, "attempt", twice),
+            (
+                r#"{"timeLeft": "1s", "time_left": "2s"}"#,
+                "time_left",
+                twice,
+            ),
+            (
+                r#"{"caller": {"service": "a", "service": "b"}}"#,
+                "caller.service",
+                twice,
+            ),
+        ] {
+            match read::<AcquireRequest>("AcquireRequest", text.as_bytes()) {
+                Err(Unreadable::Field { field, problem }) => {
+                    assert_eq!(field, named, "{text}: {problem}");
+                    assert!(problem.contains(why), "{text}: {problem}");
+                }
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+        let text = r#"{"entries": [{"tally": {}}, {"result": {"outcome": {}, "x": 1}}]}"#;
+        match read::<ReportRequest>("ReportRequest", text.as_bytes()) {
+            Err(Unreadable::Field { field, .. }) => assert_eq!(field, "entries[1].result.x"),
+            other => panic!("{other:?}"),
+        }
+        let long = format!(r#"{{"{}": 1}}"#, "x".repeat(100_000));
+        match read::<AcquireRequest>("AcquireRequest", long.as_bytes()) {
+            Err(Unreadable::Field { field, .. }) => assert_eq!(field, "x".repeat(64)),
+            other => panic!("{other:?}"),
         }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! A real Envoy is asked in `deploy/envoy/test`.
 
+use std::collections::BTreeMap;
+
 use holdoff::proto::ratelimit::envoy::{
     extensions::common::ratelimit::v3::{
         RateLimitDescriptor,
@@ -249,6 +251,56 @@ async fn retries_ask_the_budget_and_first_attempts_do_not() {
         header(&answer, "x-holdoff-reason"),
         Some("ATTEMPTS_EXHAUSTED")
     );
+}
+
+#[tokio::test]
+async fn the_record_counts_each_refusal_by_the_reason_that_is_told() {
+    let policy = policy_of_d(
+        "{rate: {per_second: 1, burst: 4}, \
+          budget: {ratio: 0.5, floor_per_second: 0, max_caller_share: 1}}",
+    );
+    let service = Service::start(&policy).await;
+    let (mut envoy, mut client) = (Envoy::of(&service).await, service.client().await);
+    let retry =
+        |attempt: &str| descriptor(&[("holdoff.dependency", "d"), ("holdoff.attempt", attempt)]);
+    let mut told = BTreeMap::<String, u64>::new();
+    for forces in [false, true] {
+        if forces {
+            let order = forced("d", OverrideKind::ForceOpen);
+            client.operates.set_override(order).await.unwrap();
+        }
+        for asked in [
+            vec![named("d")],
+            vec![named("d"), named("e")],
+            vec![retry("2")],
+            vec![retry("2")],
+            vec![retry("9999")],
+            vec![named("d")],
+            vec![named("d")],
+            vec![named("e"), named("d")],
+            vec![retry("9999"), named("e")],
+        ] {
+            let answer = envoy.ask(&asked).await;
+            if let Some(reason) = header(&answer, "x-holdoff-reason") {
+                *told.entry(reason.to_owned()).or_default() += 1;
+            }
+        }
+    }
+    for reason in [
+        "ATTEMPTS_EXHAUSTED",
+        "BUDGET_EXHAUSTED",
+        "FORCED_OPEN",
+        "RATE_LIMITED",
+    ] {
+        assert!(told.contains_key(reason), "{told:?}");
+    }
+    let d = client.get("d").await;
+    let counted = d.denials.iter().map(|it| {
+        let name = it.reason().as_str_name();
+        let reason = name.strip_prefix("DENIAL_REASON_").unwrap();
+        (reason.to_owned(), it.count)
+    });
+    assert_eq!(counted.collect::<BTreeMap<_, _>>(), told);
 }
 
 #[tokio::test]

@@ -156,7 +156,7 @@ fn opens_with(
             );
             true
         }
-        Err(OpenError::Damaged { .. } | OpenError::Newer { .. } | OpenError::Disk { .. }) => false,
+        Err(OpenError::Damaged { .. } | OpenError::Newer { .. }) => false,
         Err(other) => panic!("{what}: {other}"),
     }
 }

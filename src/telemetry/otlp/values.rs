@@ -4,7 +4,7 @@
 //! Of two variables that say the same, a signal's own and the one of both, only the one that counts is
 //! looked at.
 
-use http::{HeaderName, HeaderValue, Uri};
+use http::{HeaderName, HeaderValue, Uri, uri::Authority};
 
 use super::switches::Misconfigured;
 
@@ -14,7 +14,8 @@ type Rule = (&'static str, fn(&str) -> bool, &'static str);
 const MILLIS: &str = "a whole number of milliseconds, from 1";
 const COUNT: &str = "a whole number, from 1";
 const LIMIT: &str = "a whole number, from 0";
-const ADDRESS: &str = "an address with http:// or https://, such as http://127.0.0.1:4317";
+const ADDRESS: &str =
+    "an address with http:// or https:// and a port up to 65535, such as http://127.0.0.1:4317";
 const PAIRS: &str = "name=value, with commas between several";
 
 const OF_EXPORTERS: [Rule; 3] = [
@@ -125,8 +126,17 @@ fn is_temporality(text: &str) -> bool {
 fn is_address(text: &str) -> bool {
     text.parse::<Uri>().is_ok_and(|uri| {
         let scheme = matches!(uri.scheme_str(), Some("http" | "https"));
-        scheme && uri.host().is_some_and(|host| !host.is_empty())
+        scheme && uri.authority().is_some_and(has_place)
     })
+}
+
+/// A host, and a port that there can be where one is said.
+fn has_place(authority: &Authority) -> bool {
+    let named = match authority.port_u16() {
+        Some(port) => port > 0,
+        None => authority.as_str().rsplit('@').next() == Some(authority.host()),
+    };
+    named && !authority.host().is_empty()
 }
 
 fn pairs(text: &str) -> impl Iterator<Item = Option<(&str, &str)>> {
