@@ -70,25 +70,32 @@ def test_a_final_failure_is_raised_as_it_is(both: Both) -> None:
     assert raised.value is error
 
 
-@pytest.mark.parametrize("how", ["stop_if", "stop_if that raises", "until"])
+@pytest.mark.parametrize("how", ["stop_if", "stop_if that raises"])
 def test_a_failure_after_which_nothing_is_restarted_is_reported(both: Both, how: str) -> None:
-    scripted, until = Scripted(), threading.Event()
-
     def stop_if(error: Exception) -> bool:
         if how == "stop_if":
             return True
         raise ValueError(how)
 
     def task(attempt: holdoff.Attempt) -> None:
+        raise Fell
+
+    is_reported_at_the_end(both, task, stop_if=stop_if)
+
+
+@pytest.mark.parametrize("both", ["threads"], indirect=True)
+def test_a_failure_after_a_supervisor_was_stopped_is_reported(both: Both) -> None:
+    until = threading.Event()
+
+    def task(attempt: holdoff.Attempt) -> None:
         until.set()
         raise Fell
 
-    if how != "until":
-        settings: dict[str, Any] = {"stop_if": stop_if}
-    elif both.is_aio:
-        pytest.skip("a task is cancelled")
-    else:
-        settings = {"until": until}
+    is_reported_at_the_end(both, task, until=until)
+
+
+def is_reported_at_the_end(both: Both, task: Any, **settings: Any) -> None:
+    scripted = Scripted()
     with serving(scripted) as endpoint:
         client = both.client(endpoint, timeout=10.0)
         with pytest.raises((Fell, ValueError, holdoff.Cancelled)):
