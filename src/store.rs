@@ -370,6 +370,11 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
+    /// What an operator should know of a shared store while it answers.
+    fn troubles(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// Makes sure that a store that is shared takes writes now.
     ///
     /// # Errors

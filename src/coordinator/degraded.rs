@@ -49,6 +49,11 @@ impl<S: Store> Coordinator<S> {
         self.store.standing()
     }
 
+    /// What is wrong with the shared store while it answers.
+    pub fn store_troubles(&self) -> Vec<&'static str> {
+        self.store.troubles()
+    }
+
     /// Applies a rule; alone, under this replica's part of the policy.
     pub(super) fn within_part<R>(
         &self,

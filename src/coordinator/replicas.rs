@@ -132,6 +132,7 @@ impl<S: Store> Coordinator<S> {
         if self.store.board().is_some_and(|board| board.is_away()) {
             troubles.push("the store does not answer".to_owned());
         }
+        troubles.extend(self.store.troubles().into_iter().map(str::to_owned));
         if self.durability_degraded() {
             troubles.push("the data directory cannot be written".to_owned());
         }

@@ -187,7 +187,10 @@ async fn ready<S: Store>(State(coordinator): State<Arc<Coordinator<S>>>) -> (Sta
              decides alone\n",
             standing.replicas
         ),
-        Some(standing) => format!("store: ok, {} replicas\n", standing.replicas),
+        Some(standing) => match &coordinator.store_troubles()[..] {
+            [] => format!("store: ok, {} replicas\n", standing.replicas),
+            troubles => format!("store: degraded: {}\n", troubles.join("; ")),
+        },
     };
     (
         StatusCode::OK,

@@ -18,6 +18,7 @@ mod count;
 mod counted;
 mod decide;
 mod desk;
+mod doubts;
 mod evict;
 mod feed;
 mod flight;
@@ -53,6 +54,7 @@ use self::{
     count::Count,
     counted::{Counted, Counts},
     desk::{Departure, Desk, Joined, Landing, Lifetimes, Path},
+    doubts::Doubts,
     feed::{Feed, Source},
     guard::{By, Ended, Guard, Pass, Triers},
     here::Here,
@@ -147,6 +149,7 @@ struct Shared {
     /// Of this run of it.
     run: u64,
     feed: Feed,
+    doubts: Doubts,
     untaken: Untaken,
     told: OnceLock<Told>,
     news: News,
@@ -264,6 +267,7 @@ impl RedisStore {
             was_empty: false,
             begun: AtomicU64::new(0),
             feed: Feed::new(number),
+            doubts: Doubts::new(now),
             untaken: Untaken::default(),
             path,
             number,
@@ -404,6 +408,10 @@ impl Store for RedisStore {
             is_away: self.shared.is_away(),
             replicas: self.shared.known_replicas(),
         })
+    }
+
+    fn troubles(&self) -> Vec<&'static str> {
+        self.shared.troubles()
     }
 
     async fn confirm(&self) -> Result<(), StoreError> {

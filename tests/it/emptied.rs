@@ -267,3 +267,144 @@ async fn a_store_that_refuses_its_user_is_away_until_it_does_not() {
         }
     }
 }
+
+/// What it may not tell must hold and be shown all the same.
+#[tokio::test]
+async fn what_is_ordered_over_a_store_that_tells_nobody_holds_at_all_replicas_and_is_a_trouble() {
+    let [strict, leased] = BOTH;
+    tokio::join!(
+        order_untold(strict, "-publish"),
+        order_untold(strict, "resetchannels"),
+        order_untold(leased, "-publish"),
+        order_untold(leased, "resetchannels"),
+    );
+}
+
+async fn order_untold(decisions: Decisions, rule: &'static str) {
+    let how = format!("{decisions:?} {rule}");
+    let server = Server::start(Make::Redis, &[]);
+    let set_user = |rules: &[&str]| {
+        let mut set = redis::cmd("ACL");
+        set.arg("SETUSER").arg("fleet").arg(rules);
+        set.query::<()>(&mut server.connection()).unwrap();
+    };
+    set_user(&["on", ">secret", "~*", "&*", "+@all"]);
+    let url = format!("redis://fleet:secret@127.0.0.1:{}", server.port);
+    let (one, store) = replica(&url, decisions).await;
+    let (two, its_store) = replica(&url, decisions).await;
+    for on in [&one, &two] {
+        first(on, "payments").await;
+    }
+    set_user(&[rule]);
+    let ana = Actor {
+        owner: "ana",
+        reason: "drill",
+    };
+    let forced = one.set_override(key("payments"), OverrideKind::ForceOpen, ana, None);
+    assert!(forced.await.is_ok(), "{how}");
+    until(&how, async || is_forced_open(&two, "payments").await).await;
+    until(&how, async || {
+        assert!(!store.is_away() && !its_store.is_away(), "{how}");
+        !store.troubles().is_empty() && !its_store.troubles().is_empty()
+    })
+    .await;
+    let cleared = two.clear_override(key("payments"), ana);
+    assert!(cleared.await.is_ok(), "{how}");
+    until(&how, async || !is_forced_open(&one, "payments").await).await;
+    set_user(&["+@all", "&*"]);
+    until(&how, async || {
+        store.troubles().is_empty() && its_store.troubles().is_empty()
+    })
+    .await;
+}
+
+/// A command that the script needs behind others.
+#[tokio::test]
+async fn an_order_that_the_store_refuses_holds_nowhere() {
+    for decisions in BOTH {
+        let server = Server::start(Make::Redis, &[]);
+        let set_user = |rules: &[&str]| {
+            let mut set = redis::cmd("ACL");
+            set.arg("SETUSER").arg("fleet").arg(rules);
+            set.query::<()>(&mut server.connection()).unwrap();
+        };
+        set_user(&["on", ">secret", "~*", "&*", "+@all"]);
+        let url = format!("redis://fleet:secret@127.0.0.1:{}", server.port);
+        let (one, store) = replica(&url, decisions).await;
+        first(&one, "payments").await;
+        for rule in ["-zadd", "-pexpire"] {
+            let how = format!("{decisions:?} {rule}");
+            set_user(&[rule]);
+            let ana = Actor {
+                owner: "ana",
+                reason: "drill",
+            };
+            let forced = one.set_override(key("payments"), OverrideKind::ForceOpen, ana, None);
+            assert!(forced.await.is_err(), "{how}");
+            set_user(&["+@all"]);
+            until(&how, async || !store.is_away()).await;
+            let (two, _) = replica(&url, decisions).await;
+            for on in [&one, &two] {
+                assert!(!is_forced_open(on, "payments").await, "{how}");
+            }
+        }
+    }
+}
+
+/// Too quick to be away, and a replica that starts asks first.
+#[tokio::test]
+async fn what_was_ordered_last_holds_over_a_store_that_comes_back_without_its_last_writes() {
+    for decisions in BOTH {
+        let how = format!("{decisions:?}");
+        let mut server = Server::start(Make::Redis, &[]);
+        let (one, store) = replica(&server.url(), decisions).await;
+        let ana = Actor {
+            owner: "ana",
+            reason: "drill",
+        };
+        for name in ["forced", "released"] {
+            first(&one, name).await;
+        }
+        let open = OverrideKind::ForceOpen;
+        let released = one.set_override(key("released"), open, ana, None);
+        released.await.unwrap();
+        let saved = redis::cmd("SAVE").query::<()>(&mut server.connection());
+        saved.unwrap();
+        one.clear_override(key("released"), ana).await.unwrap();
+        let forced = one.set_override(key("forced"), open, ana, None);
+        forced.await.unwrap();
+        server.lose_the_last(Make::Redis);
+        let (two, its_store) = replica(&server.url(), decisions).await;
+        for name in ["forced", "released"] {
+            first(&two, name).await;
+        }
+        until(&how, async || {
+            let two_obeys = is_forced_open(&two, "forced").await;
+            two_obeys && !is_forced_open(&two, "released").await
+        })
+        .await;
+        assert!(is_forced_open(&one, "forced").await, "{how}");
+        assert!(!is_forced_open(&one, "released").await, "{how}");
+        assert!(!store.is_away() && !its_store.is_away(), "{how}");
+    }
+}
+
+#[tokio::test]
+async fn a_replica_says_that_its_store_has_the_key_of_another_fleet() {
+    for decisions in BOTH {
+        let how = format!("{decisions:?}");
+        let server = Server::start(Make::Redis, &[]);
+        let (_one, store) = replica(&server.url(), decisions).await;
+        assert!(store.troubles().is_empty(), "{how}");
+        let mut taken = redis::pipe();
+        taken.atomic().cmd("FLUSHALL").cmd("SET");
+        taken.arg("holdoff:{0}key").arg(&[9_u8; 16][..]);
+        taken
+            .query::<redis::Value>(&mut server.connection())
+            .unwrap();
+        until(&how, async || {
+            store.troubles().iter().any(|it| it.contains("key"))
+        })
+        .await;
+    }
+}

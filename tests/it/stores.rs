@@ -32,7 +32,7 @@ const STARTS_WITHIN: Duration = Duration::from_secs(20);
 pub struct Server {
     pub port: u16,
     child: Child,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,21 +63,21 @@ impl Server {
     /// Empty, on a port that another had.
     pub fn start_on(port: u16, make: Make, more: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let child = Command::new(make.binary())
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-            .args(["--save", "", "--appendonly", "no", "--dir"])
-            .arg(folder.path())
-            .args(more)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let child = spawn(port, make, folder.path(), more);
         let mut server = Self {
             port,
             child,
-            _folder: folder,
+            folder,
         };
         server.wait();
         server
+    }
+
+    /// Killed, and started again from its last `SAVE`.
+    pub fn lose_the_last(&mut self, make: Make) {
+        self.kill();
+        self.child = spawn(self.port, make, self.folder.path(), &[]);
+        self.wait();
     }
 
     /// A Sentinel that watches `master` under the name `primary`.
@@ -99,7 +99,7 @@ impl Server {
         let mut server = Self {
             port,
             child,
-            _folder: folder,
+            folder,
         };
         server.wait();
         server
@@ -145,6 +145,17 @@ impl Server {
             pause();
         }
     }
+}
+
+fn spawn(port: u16, make: Make, folder: &Path, more: &[&str]) -> Child {
+    Command::new(make.binary())
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--save", "", "--appendonly", "no", "--dir"])
+        .arg(folder)
+        .args(more)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 impl Drop for Server {

@@ -330,8 +330,8 @@ impl Desk {
             }
             None => {
                 if let Known::Held(copy) = &mut self.known {
-                    // The store has it as it is here.
-                    (copy.is_doubtful, copy.is_lost) = (false, false);
+                    // The store has it as it is here, or still what this takes the place of.
+                    (copy.is_doubtful, copy.is_lost) = (false, copy.is_kept_over());
                 }
                 Landing::Again
             }

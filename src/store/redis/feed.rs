@@ -217,6 +217,7 @@ impl fmt::Display for Source {
 /// The store cannot be followed.
 pub async fn follow(shared: &Arc<Shared>, source: Source) -> RedisResult<()> {
     let first = source.follow(&shared.keys).await?;
+    shared.meet_server().await;
     tokio::spawn(listen(Arc::downgrade(shared), source, first));
     tokio::spawn(speak(Arc::downgrade(shared)));
     Ok(())
@@ -263,6 +264,8 @@ async fn master_of(address: &Address, master: &str) -> RedisResult<Client> {
 
 async fn listen(shared: Weak<Shared>, source: Source, first: Messages) {
     let mut following = Some(first);
+    // Since all that it might not have heard was looked at.
+    let mut unheard = Duration::ZERO;
     loop {
         if let Some(mut messages) = following.take() {
             while let Ok(Some(heard)) = tokio::time::timeout(SILENT_MAX, messages.next()).await {
@@ -270,6 +273,7 @@ async fn listen(shared: Weak<Shared>, source: Source, first: Messages) {
                     return;
                 };
                 let (channel, message) = heard;
+                shared.doubts.hear(shared.clock.own());
                 shared.take_message(&channel, &message);
             }
         }
@@ -277,10 +281,16 @@ async fn listen(shared: Weak<Shared>, source: Source, first: Messages) {
         let Some(shared) = shared.upgrade() else {
             return;
         };
+        shared.note_silence();
         following = source.follow(&shared.keys).await.ok();
-        if following.is_some() {
+        unheard += AGAIN_AFTER;
+        if following.is_some() && shared.meet_server().await {
+            shared.news.tell_all();
+            shared.suspect_loss();
+        } else if following.is_some() || unheard >= SILENT_MAX && !shared.is_away() {
             shared.news.tell_all();
             shared.look_at_all().await;
+            unheard = Duration::ZERO;
         }
     }
 }

@@ -135,7 +135,8 @@ pub enum Seen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Looked {
     Same,
-    /// It was emptied since, or there was no look before and it is empty.
+    /// It was emptied since, or lost the last of what it had; or there was no look before and it is
+    /// empty.
     Emptied,
 }
 
@@ -168,10 +169,15 @@ impl Shared {
         };
         // Who is slower leaves it to the next second.
         let put = self.ask(&place, &version, &put, 0).await?;
+        let after = match &put.outcome {
+            Outcome::Done(after) => after,
+            Outcome::Other { .. } | Outcome::Absent { .. } => &version,
+        };
+        let lacks_writes = self.doubts.lacks_writes(&version, after);
         let is_known = was_kept || matches!(put.outcome, Outcome::Done(_));
         let begun = if is_known { keeps.begun } else { Time::ORIGIN };
         let before = Time(self.begun.swap(begun.0, Ordering::Relaxed));
-        let is_same = was_kept && (before == Time::ORIGIN || before == begun);
+        let is_same = was_kept && !lacks_writes && (before == Time::ORIGIN || before == begun);
         Ok(if is_same {
             Looked::Same
         } else {
@@ -281,13 +287,16 @@ impl Shared {
     /// Puts the key of permits where the store has lost it, and renews it.
     async fn keep_key(&self) {
         let key = permit_key(&self.link, &self.keys, self.permit_key);
-        match tokio::time::timeout(LOOK_EVERY, key).await {
-            Ok(Ok(key)) if key != self.permit_key => tracing::error!(
-                "the store has the permit key of another fleet: it was emptied and taken by \
-                 others while this replica was away; restart this replica"
-            ),
-            // What fails is done again with the next sweep.
-            Ok(_) | Err(_) => {}
+        // What fails is done again with the next sweep.
+        if let Ok(Ok(key)) = tokio::time::timeout(LOOK_EVERY, key).await {
+            let is_other = key != self.permit_key;
+            self.doubts.note_key(is_other);
+            if is_other {
+                tracing::error!(
+                    "the store has the permit key of another fleet: it was emptied and taken by \
+                     others while this replica was away; restart this replica"
+                );
+            }
         }
     }
 

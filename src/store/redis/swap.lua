@@ -27,6 +27,10 @@
 -- A version is above every other of its shard, and the time in microseconds at least: a record
 -- that was deleted and made again never bears the version of before, also not after the store
 -- has lost everything.
+--
+-- What is refused changes no record: the store takes nothing back that a script has done before an
+-- error, so the record itself comes last. That nobody could be told of it is no error of a swap
+-- that was made.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local held = redis.call('HGET', KEYS[1], 'v') or ''
@@ -48,22 +52,22 @@ local epoch = string.format('%.0f', math.max(tonumber(known[2] or 0), tonumber(A
 redis.call('HSET', KEYS[2], 'v', version, 'e', epoch)
 redis.call('PEXPIRE', KEYS[2], ARGV[6])
 if ARGV[1] == 'drop' then
-  redis.call('DEL', KEYS[1])
   redis.call('ZREM', KEYS[3], ARGV[3])
+  redis.call('DEL', KEYS[1])
   version = ''
 else
-  redis.call('HSET', KEYS[1], 'v', version, 'd', ARGV[4])
-  redis.call('PEXPIRE', KEYS[1], ARGV[5])
   if ARGV[3] ~= '' then
     redis.call('ZADD', KEYS[3], math.floor(now / 1000), ARGV[3])
     redis.call('PEXPIRE', KEYS[3], ARGV[6])
   end
+  redis.call('HSET', KEYS[1], 'v', version, 'd', ARGV[4])
+  redis.call('PEXPIRE', KEYS[1], ARGV[5])
 end
 if ARGV[8] ~= '' then
   local told = ARGV[9]
   if ARGV[10] == '1' then
     told = told .. ' ' .. version .. ' ' .. ARGV[4]
   end
-  redis.call('PUBLISH', ARGV[8], told)
+  redis.pcall('PUBLISH', ARGV[8], told)
 end
 return {1, version, now}

@@ -12,7 +12,8 @@
 -- ARGV[7]  and so on: the events
 --
 -- Returns the number of the newest event. Numbers rise by one. Where the store has lost the
--- stream, or its end, they go on a thousand higher, above what others may have seen.
+-- stream, or its end, they go on a thousand higher, above what others may have seen. Where it is
+-- refused nothing is told: the store takes nothing back that a script has done before an error.
 local told = tonumber(redis.call('GET', KEYS[2]) or 0)
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
 local newest = 0
@@ -23,6 +24,8 @@ if tonumber(ARGV[2]) > newest then
   newest = tonumber(ARGV[2]) + 1000
 end
 local number = tonumber(ARGV[1])
+-- What could not be written down afterwards would be told again and again.
+redis.call('SET', KEYS[2], string.format('%.0f', told), 'PX', ARGV[5])
 for at = 7, #ARGV do
   if number > told then
     newest = newest + 1
@@ -33,6 +36,6 @@ for at = 7, #ARGV do
   number = number + 1
 end
 redis.call('SET', KEYS[2], string.format('%.0f', told), 'PX', ARGV[5])
-redis.call('PEXPIRE', KEYS[1], ARGV[4])
-redis.call('PUBLISH', ARGV[6], 'e')
+redis.pcall('PEXPIRE', KEYS[1], ARGV[4])
+redis.pcall('PUBLISH', ARGV[6], 'e')
 return newest

@@ -99,7 +99,8 @@ impl Desk {
     }
 
     /// Drafts what the store has lost and nobody may do without: what is open, held or overridden
-    /// must hold also at a replica that never knew it.
+    /// must hold also at a replica that never knew it. So is whatever is newer than what the store
+    /// has: an override that was released here would hold at those who know the older alone.
     pub fn put_back(&mut self, now: Time) {
         // What happened alone takes it along.
         if self.is_idle()
@@ -107,7 +108,7 @@ impl Desk {
             && let Known::Held(copy) = &self.known
             && copy.is_lost
             && !copy.is_doubtful
-            && stored::is_protected(&copy.slot.record, now)
+            && (stored::is_protected(&copy.slot.record, now) || copy.is_kept_over())
         {
             self.draft = Some(Draft {
                 slot: Some(Box::new(copy.slot.copy())),
@@ -136,6 +137,11 @@ impl Desk {
 }
 
 impl Copy {
+    /// It takes the place of what the store has, and was not swapped in yet.
+    pub(super) fn is_kept_over(&self) -> bool {
+        self.version.is_some() && self.bytes.is_empty()
+    }
+
     /// No permit of the other record is one of this.
     fn rise_above(&mut self, theirs: &Record) {
         let (ours, theirs) = (&mut self.slot.record, &theirs.breaker);

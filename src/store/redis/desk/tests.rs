@@ -199,6 +199,55 @@ fn an_older_version_means_that_the_store_has_lost_writes_and_the_copy_has_not() 
     assert_eq!((trips(&desk), desk.version()), (1, version("10")));
 }
 
+/// Also what nobody needs to be kept from: others may hold the older.
+#[test]
+fn a_copy_that_is_newer_than_what_the_store_has_is_put_back_whatever_it_is() {
+    for path in [Path::Strict, Path::Leased(1)] {
+        for is_asked_again in [false, true] {
+            for loses in [false, true] {
+                let how = format!("{path:?} asked again {is_asked_again}, loses {loses}");
+                let mut desk = protected(path, Protected::Forced);
+                let older = bytes_of(desk.slot().unwrap());
+                let mut released = make(0).unwrap();
+                Protected::Forced.put(&mut released);
+                holdoff_decision::operate::clear_override(&mut released.record, NOW);
+                desk.overhear("20", &bytes_of(&released), NOW);
+                desk.doubt();
+                desk.join(make, |_| ()).unwrap();
+                desk.depart(LIFETIMES, NOW).unwrap();
+                let other = Outcome::Other {
+                    version: "10".into(),
+                    bytes: older,
+                };
+                desk.land(Ok(other), NOW);
+                if loses {
+                    assert!(desk.depart(LIFETIMES, NOW).is_some(), "{how}");
+                    desk.stay(StoreError::Unavailable("away".into()), NOW);
+                }
+                if loses || is_asked_again {
+                    desk.drop_draft();
+                    desk.doubt();
+                    desk.join(make, |_| ()).unwrap();
+                    assert_eq!(desk.depart(LIFETIMES, NOW).unwrap().act, Act::Look, "{how}");
+                    desk.land(Ok(Outcome::Done(version_of("10"))), NOW);
+                }
+                let put = desk.depart(LIFETIMES, NOW).expect(&how);
+                assert_eq!(put.expected, version_of("10"), "{how}");
+                let Act::Put { bytes, .. } = put.act else {
+                    panic!("{how}: {:?}", put.act);
+                };
+                assert!(
+                    !Protected::Forced.holds(&stored::read(&bytes).unwrap()),
+                    "{how}"
+                );
+                desk.land(Ok(Outcome::Done(version_of("21"))), NOW);
+                desk.put_back(NOW);
+                assert!(desk.is_idle(), "{how}");
+            }
+        }
+    }
+}
+
 /// What no replica may do without.
 #[derive(Clone, Copy, Debug)]
 enum Protected {
