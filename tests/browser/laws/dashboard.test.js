@@ -275,6 +275,8 @@ test('five_hundred_hostile_texts_in_every_field_run_nothing', async () => {
   assert.ok(TEXTS.length >= 500, `${TEXTS.length}`);
   await served({}, async (service) => {
     const short = (text, most) => Buffer.from(text).subarray(0, most).toString().replace(/\ufffd+$/, '');
+    // Blanks around an owner and a reason are not kept.
+    const kept = (text) => text.replace(/^\p{White_Space}+|\p{White_Space}+$/gu, '');
     await service.fill(NAMES);
     await service.fill(TEXTS.map((_, at) => `d${at}`));
     for (let at = 0; at < TEXTS.length; at++) {
@@ -291,7 +293,7 @@ test('five_hundred_hostile_texts_in_every_field_run_nothing', async () => {
       await page.waitForTimeout(40);
       for (const [name, text] of await page.evaluate(() => [...document.querySelectorAll('.body .row:not([hidden])')].map((row) => [row.dataset.name, row.querySelector('.why .first').textContent]))) shown.set(name, text);
     }
-    for (let at = 0; at < TEXTS.length; at++) assert.equal(shown.get(`d${at}`), `${TEXTS[at]} (${short(TEXTS[at], 200)})`, `the text is shown as it is: ${at}`);
+    for (let at = 0; at < TEXTS.length; at++) assert.equal(shown.get(`d${at}`), `${kept(TEXTS[at])} (${kept(short(TEXTS[at], 200))})`, `the text is shown as it is: ${at}`);
     for (const name of NAMES) assert.ok(shown.has(name), name);
     const detail = await open(browser, service.at({dependency: 'd0'}));
     await detail.waitForSelector('.events');
