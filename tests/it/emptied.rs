@@ -232,18 +232,25 @@ async fn until_index(server: &Server) -> String {
     keys(server, "holdoff:{*}i").remove(0)
 }
 
+/// The store's address as a user sees it whose rights [`set_user`] changes; it has all at first.
+fn url_of_a_user(server: &Server) -> String {
+    set_user(server, &["on", ">secret", "~*", "&*", "+@all"]);
+    format!("redis://fleet:secret@127.0.0.1:{}", server.port)
+}
+
+fn set_user(server: &Server, rules: &[&str]) {
+    let mut set = redis::cmd("ACL");
+    set.arg("SETUSER").arg("fleet").arg(rules);
+    set.query::<()>(&mut server.connection()).unwrap();
+}
+
 /// The right to run scripts, one command of theirs, or the keys.
 #[tokio::test]
 async fn a_store_that_refuses_its_user_is_away_until_it_does_not() {
     for decisions in BOTH {
         let server = Server::start(Make::Redis, &[]);
-        let set_user = |rules: &[&str]| {
-            let mut set = redis::cmd("ACL");
-            set.arg("SETUSER").arg("fleet").arg(rules);
-            set.query::<()>(&mut server.connection()).unwrap();
-        };
-        set_user(&["on", ">secret", "~*", "&*", "+@all"]);
-        let url = format!("redis://fleet:secret@127.0.0.1:{}", server.port);
+        let set_user = |rules: &[&str]| set_user(&server, rules);
+        let url = url_of_a_user(&server);
         let (one, store) = replica(&url, decisions).await;
         first(&one, "payments").await;
         for (rule, back) in [
@@ -283,13 +290,8 @@ async fn what_is_ordered_over_a_store_that_tells_nobody_holds_at_all_replicas_an
 async fn order_untold(decisions: Decisions, rule: &'static str) {
     let how = format!("{decisions:?} {rule}");
     let server = Server::start(Make::Redis, &[]);
-    let set_user = |rules: &[&str]| {
-        let mut set = redis::cmd("ACL");
-        set.arg("SETUSER").arg("fleet").arg(rules);
-        set.query::<()>(&mut server.connection()).unwrap();
-    };
-    set_user(&["on", ">secret", "~*", "&*", "+@all"]);
-    let url = format!("redis://fleet:secret@127.0.0.1:{}", server.port);
+    let set_user = |rules: &[&str]| set_user(&server, rules);
+    let url = url_of_a_user(&server);
     let (one, store) = replica(&url, decisions).await;
     let (two, its_store) = replica(&url, decisions).await;
     for on in [&one, &two] {
@@ -323,13 +325,8 @@ async fn order_untold(decisions: Decisions, rule: &'static str) {
 async fn an_order_that_the_store_refuses_holds_nowhere() {
     for decisions in BOTH {
         let server = Server::start(Make::Redis, &[]);
-        let set_user = |rules: &[&str]| {
-            let mut set = redis::cmd("ACL");
-            set.arg("SETUSER").arg("fleet").arg(rules);
-            set.query::<()>(&mut server.connection()).unwrap();
-        };
-        set_user(&["on", ">secret", "~*", "&*", "+@all"]);
-        let url = format!("redis://fleet:secret@127.0.0.1:{}", server.port);
+        let set_user = |rules: &[&str]| set_user(&server, rules);
+        let url = url_of_a_user(&server);
         let (one, store) = replica(&url, decisions).await;
         first(&one, "payments").await;
         for rule in ["-zadd", "-pexpire"] {
